@@ -60,9 +60,9 @@ def make_step(name, length, arguments, dtype, training=True, **options):
     batch = max(1, arguments.tokens // length)
     sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
     case = CASES["san" if name == "plain" else name]
-    given = case.arguments(sizes, dtype, arguments.device)
-    attend = partial(plain if name == "plain" else case.function, **given, **options)
-    leaves = [tensor for tensor in given.values() if torch.is_tensor(tensor)]
+    inputs = case.arguments(sizes, dtype, arguments.device)
+    attend = partial(plain if name == "plain" else case.function, **inputs, **options)
+    leaves = [tensor for tensor in inputs.values() if torch.is_tensor(tensor)]
 
     def step(**options):
         for tensor in leaves:
@@ -105,7 +105,7 @@ def measure(arguments):
     for length, which in itertools.product(arguments.lengths, ("forward", "training")):
         able, unable = steps(arguments, length, which == "training")
         turns = list(able.values())
-        peaks = [machine.peak_bytes(one, "cuda") / MIB if on_gpu else None for one in turns]
+        peaks = [machine.peak_bytes(step, "cuda") / MIB if on_gpu else None for step in turns]
         seconds = machine.take_turns(f"{length} {which}", turns, *rounds)
         for (name, impl), times, peak in zip(able, seconds, peaks, strict=True):
             yield {
@@ -191,7 +191,7 @@ def measure_tiles(arguments):
     """Yield a row for each choice with correct results, and store the fastest tiles."""
     from fairseq_posattn.attention.kernels.tiles import Tile, Tiles, block_of, tiles_of
 
-    dtype, found = getattr(torch, arguments.dtype), {}
+    dtype, fastest = getattr(torch, arguments.dtype), {}
     device = torch.empty(0, device=arguments.device).device  # with its number
     for name in arguments.mechanisms:
         kind = f"{KERNELS[name]} {arguments.dtype} {block_of(arguments.features, 128)}"
@@ -205,10 +205,10 @@ def measure_tiles(arguments):
                     yield row
             if rows:  # the next pass is tried with the best so far
                 tiles = Tiles(**best(rows)[0]["tiles"])
-                found[kind] = list(tiles)
+                fastest[kind] = list(tiles)
     path = Path(arguments.table)
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known.setdefault(machine.describe(arguments)["device"], {}).update(found)
+    known.setdefault(machine.describe(arguments)["device"], {}).update(fastest)
     write_json(path, known, indent=2)
 
 

@@ -64,8 +64,8 @@ def search(kind, model, words, batch, shape, arguments):
 
 def linear_layers(model, search):
     """Return a function that repeats the calls of linear layers in a search."""
-    calls, layers = [], [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
-    note = lambda layer, given, _: calls.append((layer, given[0]))  # noqa: E731
+    calls, layers = [], [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    note = lambda layer, inputs, _: calls.append((layer, inputs[0]))  # noqa: E731
     hooks = [layer.register_forward_hook(note) for layer in layers]
     search()
     for hook in hooks:

@@ -5,7 +5,7 @@
     bash benchmarks/gpu.sh --tiny --results FOLDER         # a rehearsal on a CPU
 
 After each step FOLDER/gpu.tar.gz is written with all results and logs. A later run continues from
-it: a finished step is not run again, a failed one is. A step stops at its own limit or when the
+it: a finished step is not run again, a failed step is. A step stops at its own limit or when the
 minutes are over, whichever is first; its results so far are in the archive. Unpack the archive in
 benchmarks/results/gpu and run ``python scripts/fill_numbers.py``.
 """
@@ -109,13 +109,13 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
     words = shlex.split(command)
     if words[0] in ("attention.py", "training.py", "decoding.py"):
         words = [f"benchmarks/{words[0]}", *words[1:], "--json", "{json}"]
-    place = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
+    index = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
     if tiny:
-        words[place:place] = shlex.split(TINY[kind])
+        words[index:index] = shlex.split(TINY[kind])
     elif words[0] == "-m" and importlib.util.find_spec("xdist"):
         words += ["-n", str(os.cpu_count())]
     elif kind == "multi30k" and multi30k:
-        words[place:place] = ["--prepare", "--source", str(multi30k.resolve())]
+        words[index:index] = ["--prepare", "--source", str(multi30k.resolve())]
     return Step(name, (sys.executable, *words), MINUTES.get(kind, 4))
 
 

@@ -60,8 +60,8 @@ def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
         "dropout": {"dropout_p": 0.1},
         "causal": {"causal": True} if case.attention.causal else {},
     }
-    given = {key: value for name in chosen for key, value in options[name].items()}
-    case(arguments, impl="triton", **given).sum().backward()
+    keywords = {key: value for name in chosen for key, value in options[name].items()}
+    case(arguments, impl="triton", **keywords).sum().backward()
 
 
 def layer_step(dtype, features, length):

@@ -3,8 +3,8 @@
     python benchmarks/launches.py --sentences 157 --json FILE
     python benchmarks/launches.py attention --json FILE
 
-An operation that computes counts as one launch, the backward pass of a layer norm as two, one on a
-list of tensors as one per 64 tensors. Bytes are those of operands and results.
+An operation that computes counts as one launch, the backward pass of a layer norm as two, an
+operation on a list of tensors as one per 64 tensors. Bytes are those of operands and results.
 
 - A half-precision update: fairseq's trainer makes it on the CPU in float16, patched to choose as on
   a GPU: the Triton kernels (which do nothing here), PyTorch's fused attention and dropout. Not
@@ -79,8 +79,8 @@ class Counter(TorchDispatchMode):
     def add(self, name, values):
         group = GROUP_OF.get(name, OTHERS)
         tensors = [value for value in tree_leaves(values) if torch.is_tensor(value)]
-        together = len(tensors) // 2 if name.startswith("_foreach") else 1
-        self.launches[group] += -(-together // 64) + (name == "native_layer_norm_backward")
+        size = len(tensors) // 2 if name.startswith("_foreach") else 1
+        self.launches[group] += -(-size // 64) + (name == "native_layer_norm_backward")
         self.bytes[group] += sum(
             min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
             for tensor in tensors
@@ -119,7 +119,7 @@ def as_on_a_gpu(counter):
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
         patch.object(auto, "self_check_reason", lambda *call: None),
-        patch.object(transformer_layer, "uses_kernels", lambda *given: True),
+        patch.object(transformer_layer, "uses_kernels", lambda *call: True),
         patch.object(cpu, "uses_byte_masks", lambda x, p: False),
         patch.object(cpu, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),
@@ -190,12 +190,12 @@ def measure_attention(arguments):
     """Yield launches, bytes per pair and host time of each mechanism and implementation."""
     no_driver.install()
     for name, impl in itertools.product(MECHANISMS, ("reference", "triton")):
-        given = CASES[name].arguments(SIZES, torch.bfloat16)
+        inputs = CASES[name].arguments(SIZES, torch.bfloat16)
         row = {"mechanism": name, "implementation": impl}
         with kernels.recording(compiling=False):
-            CASES[name](given, impl=impl)  # masks are prepared once
+            CASES[name](inputs, impl=impl)  # masks are prepared once
         with counted(row, "forward"):
-            context = CASES[name](given, impl=impl)
+            context = CASES[name](inputs, impl=impl)
         gradient = torch.ones_like(context)
         with counted(row, "backward"):
             context.backward(gradient)
@@ -204,14 +204,14 @@ def measure_attention(arguments):
 
 def host_microseconds(name):
     """Return the host time of a step without the driver's part of launches."""
-    given = CASES[name].arguments(Sizes(8, 4, 26, 26, 64), torch.float16)
-    leaves = [one for one in given.values() if torch.is_tensor(one) and one.requires_grad]
+    inputs = CASES[name].arguments(Sizes(8, 4, 26, 26, 64), torch.float16)
+    leaves = [leaf for leaf in inputs.values() if torch.is_tensor(leaf) and leaf.requires_grad]
     options = {"key_padding_mask": torch.zeros(8, 26, dtype=torch.bool), "dropout_p": 0.1}
 
     def steps():
         for _ in range(50):
-            context = CASES[name](given, impl="triton", **options)
-            torch.autograd.grad(context, leaves, given["value"].detach())
+            context = CASES[name](inputs, impl="triton", **options)
+            torch.autograd.grad(context, leaves, inputs["value"].detach())
 
     (seconds,) = machine.take_turns(name, [steps], 60, 2, "cpu")
     return round(1000 * machine.milliseconds(seconds, 6) / 50)

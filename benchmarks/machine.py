@@ -1,7 +1,7 @@
 """Common parts of the measurements: options, reports, timing in turns, memory.
 
-Each program of this folder names its measurements in ``BENCHMARKS``; the one named "" is the
-default. A report is JSON, saved after every row; beside it stands its Markdown, which the
+Each program of this folder names its measurements in ``BENCHMARKS``; the name "" is
+the default. A report is JSON, saved after every row; beside it stands its Markdown, which the
 documentation includes. To write the Markdown of existing reports again:
 
     python benchmarks/machine.py benchmarks/results/*.json
@@ -84,14 +84,14 @@ def make_parser(about: str | None, options: dict[str, tuple]) -> argparse.Argume
             continue
         first = default[0] if isinstance(default, list) else default
         kind = str if first is ... else first if isinstance(first, type) else type(first)
-        given: dict = {"type": kind, "required": first is ..., "help": text}
+        keywords: dict = {"type": kind, "required": first is ..., "help": text}
         if first not in (..., kind):
-            given |= {"default": default, "help": f"{text} (default: %(default)s)"}
+            keywords |= {"default": default, "help": f"{text} (default: %(default)s)"}
         if isinstance(default, list):
-            given["nargs"] = "*"
+            keywords["nargs"] = "*"
         if choices:
-            given["choices"] = choices[0]
-        parser.add_argument(flag, **given)
+            keywords["choices"] = choices[0]
+        parser.add_argument(flag, **keywords)
     return parser
 
 
@@ -175,7 +175,7 @@ def seconds_of(work: Callable, device: str) -> float:
 def take_turns(
     name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
 ) -> list[list[float]]:
-    """Call all contestants round by round; return the seconds of each one's counted rounds.
+    """Call all contestants round by round; return the seconds of the counted rounds of each.
 
     Whatever disturbs the machine then disturbs all of them.
     """

@@ -1,4 +1,4 @@
-"""A Triton driver without a GPU: it compiles for one and launches nothing.
+"""A Triton driver without a GPU: it compiles for a GPU and launches nothing.
 
 Import it before the kernels. Compilation and the host's part of a launch are real, except for the
 call of CUDA itself.

@@ -55,9 +55,9 @@ def write_source(folder, texts, pairs):
             drawn = numpy.minimum(generator.pareto(NEW_WORDS[side], (count, 2)), 1e15)
             numbers = drawn.astype(numpy.int64)
             with open(folder / f"{name}.{side}", "w", encoding="utf-8") as file:
-                for (first, second, third), (one, other) in zip(chosen, numbers, strict=True):
+                for (first, second, third), (left, right) in zip(chosen, numbers, strict=True):
                     file.write(
-                        f"{sentences[first]} {_name(one)} {sentences[second]} {_name(other)} "
+                        f"{sentences[first]} {_name(left)} {sentences[second]} {_name(right)} "
                         f"{sentences[third]}\n"
                     )
 
@@ -152,14 +152,14 @@ def tables(report):
     for number, stage in enumerate((*STEPS, "all")):
         row = {"pairs": f"{report['pairs']:,}", "stage": stage}
         for who, name in (("ours", "ours"), ("usual", "usual pipeline")):
-            stages = [one for one in report["rows"] if one["pipeline"] == who]
+            stages = [step for step in report["rows"] if step["pipeline"] == who]
             chosen = stages[number : number + 1]
             if stage == "all" and len(stages) == len(STEPS):
                 chosen = stages
-            seconds = sum(one["processor_seconds"] for one in chosen)
-            over = "over " if any(one.get("unfinished") for one in chosen) else ""
+            seconds = sum(step["processor_seconds"] for step in chosen)
+            over = "over " if any(step.get("unfinished") for step in chosen) else ""
             row[f"{name}: processor s"] = f"{over}{seconds:,.0f}" if chosen else ""
-            peak = max((one["peak_mb"] for one in chosen), default=None)
+            peak = max((step["peak_mb"] for step in chosen), default=None)
             row[f"{name}: peak MB"] = peak and f"{peak:,}"
             row[f"{name}: MB on disk"] = f"{chosen[-1]['disk_mb']:,}" if chosen else ""
         if any("processor" in name and value for name, value in row.items()):

@@ -147,7 +147,7 @@ def on_gpus(inputs: dict):
 
 
 def measure(arguments):
-    """Yield rows of GPUs, and one of an update here, measured and predicted from measured rates."""
+    """Yield rows of GPUs, and of an update here, measured and predicted from measured rates."""
     yield from on_gpus(vars(arguments))
     words = pairs.dictionary(pairs.PAIRS[arguments.pair].words)
     batch = pairs.random_batch(words, pairs.batch_shape(arguments.pair, arguments), "cpu")

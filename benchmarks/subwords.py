@@ -65,12 +65,12 @@ def measure(arguments):
         command = ["posattn", "prepare", "translation", "own", *sum(files, []), *learned]
         run([*command, "--dest", data], data / "preparation.json")
         sizes[kind] = len((data / f"dict.{target}.txt").read_text().splitlines())
-        outputs[kind] = [one_run(arguments, data, source, target, s) for s in arguments.seeds]
+        outputs[kind] = [train(arguments, data, source, target, s) for s in arguments.seeds]
     score = scores(arguments, outputs)
     yield {"name": arguments.name, "subwords": sizes, "updates": arguments.updates, "score": score}
 
 
-def one_run(arguments, data, source, target, seed):
+def train(arguments, data, source, target, seed):
     """Train a model and return the file of its translations."""
     folder = data / f"seed{seed}"
     command = ["fairseq-train", data, "--user-dir", PLUGIN, "--save-dir", folder, "--seed", seed]
@@ -97,10 +97,10 @@ def cells(row, report):
     score = row["score"]
     table = {"corpus": row["name"]}
     for metric, name in (("bleu", "BLEU"), ("chrf2", "chrF2")):
-        one = score["significance"][metric]
-        ours = one["baseline"] + one["difference"]
-        both = f"{ours:.2f} / {one['baseline']:.2f}"
-        table[name] = f"{both}, {one['difference']:+.2f} (p = {one['p']:.2g})"
+        test = score["significance"][metric]
+        ours = test["baseline"] + test["difference"]
+        both = f"{ours:.2f} / {test['baseline']:.2f}"
+        table[name] = f"{both}, {test['difference']:+.2f} (p = {test['p']:.2g})"
     sizes = " / ".join(f"{size:,}" for size in row["subwords"].values())
     return {**table, "runs": score["runs"], "subwords": sizes, "updates": row["updates"]}
 

@@ -113,7 +113,7 @@ def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
 
 
 def command(name: str, stock: bool) -> tuple[str, str]:
-    """Return architecture and flags of our model, or of the stock one."""
+    """Return architecture and flags of our model, or of the stock model."""
     if not stock:
         return name, EMBEDDINGS
     return PAIRS[name].stock, f"{EMBEDDINGS} {DROPOUTS} {PAIRS[name].flags}"
@@ -125,7 +125,7 @@ def build_pair(name: str, words: Dictionary, arguments) -> list:
 
 
 def build_plain(name: str, stock, words: Dictionary, arguments):
-    """Return the stock model as one of the plugin, with ``san`` sublayers and random weights."""
+    """Return the stock model as the plugin's, with ``san`` sublayers and random weights."""
     sublayers = "--encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
     sizes = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
     same = size_flags(**{size: getattr(stock.cfg.encoder, size) for size in sizes})

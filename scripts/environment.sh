@@ -43,9 +43,9 @@ choose_environment() {
 }
 
 # --- Making an environment ---------------------------------------------------------------------
-# One that is made here carries a note: its own path, or "unfinished" while it is being filled.
-# So one that was interrupted, or moved since (its commands then name a Python that is gone), is
-# known and made anew, and one that somebody else made is never deleted.
+# An environment made here carries a note: its own path, or "unfinished" while it is being filled.
+# So an environment that was interrupted, or moved since (its commands then name a Python that is
+# gone), is known and made anew, and an environment that somebody else made is never deleted.
 
 note() { echo "$1" >"$environment/.posattn"; }
 is_ours() { [[ -e "$environment/.posattn" ]]; }

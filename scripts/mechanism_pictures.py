@@ -34,7 +34,7 @@ LAYER = (
     ("san", "plain attention", GREEN),
     ("ffn", "feed-forward", GRAY),
 )
-# Name, explanation, and place of the matrix in make_pictures(); None is plain attention.
+# Name, explanation, and key of the matrix in make_pictures(); None is plain attention.
 MATRICES = (
     ("san", "no positions", None),
     ("dman", "learned mask", ("dman", 0)),
@@ -144,7 +144,7 @@ def make_pictures():
 
 
 def relative_rows(weights):
-    """Return the weights, each row divided by its largest one."""
+    """Return the weights, each row divided by its largest weight."""
     return weights / weights.amax(dim=1, keepdim=True).clamp(min=1e-9)
 
 
@@ -157,8 +157,8 @@ def draw_idea(path, pictures):
     axis.axis("off")
     axis.set_title("--encoder-sublayers dman,san,ffn", family="monospace", fontsize=10)
     box = {"boxstyle": "round,pad=0.1,rounding_size=0.4", "linewidth": 1.5}
-    for place, (name, text, color) in enumerate(LAYER):
-        bottom = 0.9 + 3.0 * place
+    for number, (name, text, color) in enumerate(LAYER):
+        bottom = 0.9 + 3.0 * number
         _arrow(axis, bottom - 1.0)
         axis.add_patch(FancyBboxPatch((1.2, bottom), 7.6, 1.8, fc=color + "22", ec=color, **box))
         axis.text(5, bottom + 1.25, name, ha="center", va="center", family="monospace", size=12)
@@ -168,8 +168,8 @@ def draw_idea(path, pictures):
     right.suptitle(
         "attention weights if all tokens are alike (row: query, column: key)", fontsize=10
     )
-    for cell, (name, text, place) in zip(axes.flat, MATRICES, strict=True):
-        matrix = pictures[place[0]][1][place[1]] if place else torch.ones(16, 16)
+    for cell, (name, text, key) in zip(axes.flat, MATRICES, strict=True):
+        matrix = pictures[key[0]][1][key[1]] if key else torch.ones(16, 16)
         cell.imshow(relative_rows(matrix), cmap="Blues", vmin=0, vmax=1.3)
         cell.set_title(name, family="monospace", fontsize=11)
         cell.set_xlabel(text, fontsize=9)

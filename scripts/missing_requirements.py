@@ -1,6 +1,6 @@
 """Print what the environment of this Python lacks, one line of requirements.txt each.
 
-A package that is installed within the range of setup.py is left alone; one that is absent, or
+A package that is installed within the range of setup.py is left alone; a package that is absent, or
 outside its range, is listed in the version of requirements.txt. Two things are refused with a
 line on standard error, because a fix would damage what somebody else installed: a torch
 outside its range, and the package ``fairseq``, whose files ``fairseq-fixed`` would overwrite.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 try:
     from packaging.requirements import Requirement
-except ImportError:  # a bare environment has no packaging but the one inside pip
+except ImportError:  # a bare environment has no packaging but pip's copy
     from pip._vendor.packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,7 +1,7 @@
 """MkDocs hook: add pages from outside docs/ to the site and make links between files work there.
 
 Pages link to files of the checkout, so that they can be read in an editor and on the code host.
-On the site a link to a page becomes a link to that page, any other file one to the code host.
+On the site a link to a page leads to that page, a link to any other file to the code host.
 """
 
 import posixpath

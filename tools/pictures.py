@@ -38,7 +38,7 @@ LIMIT = 6.0  # of the horizontal axes, in points
 
 def draw_results(results: Results, path: Path) -> None:
     """Draw the differences from plain attention with their 95% intervals, by mechanism."""
-    findings = [one for one in find(results) if one.family.startswith(FAMILIES) and one.tested]
+    findings = [f for f in find(results) if f.family.startswith(FAMILIES) and f.tested]
     names = list(dict.fromkeys(map(_label, findings)))
     panels = list(dict.fromkeys(name.removesuffix(" (paper form)") for name in MECHANISMS.values()))
     figure = new_figure(2.1 * len(panels) + 1.6, 0.28 * len(names) + 1.3)
@@ -49,10 +49,10 @@ def draw_results(results: Results, path: Path) -> None:
         axis.set(xlim=(-LIMIT, LIMIT), ylim=(len(names) - 0.4, -0.6), xticks=(-5, 0, 5))
         axis.set_yticks(range(len(names)), names)
         axis.grid(alpha=0.25)
-        for one in findings:
-            if one.mechanism.removesuffix(" (paper form)") == panel:
-                shift = 0.0 if one.mechanism == panel else 0.3
-                _draw(axis, one, names.index(_label(one)) + shift)
+        for finding in findings:
+            if finding.mechanism.removesuffix(" (paper form)") == panel:
+                shift = 0.0 if finding.mechanism == panel else 0.3
+                _draw(axis, finding, names.index(_label(finding)) + shift)
     figure.suptitle("difference from plain attention, in points, with 95% interval", fontsize=11)
     handles = [
         Line2D([], [], color=color, marker=marker, label=label)
@@ -66,25 +66,25 @@ def draw_results(results: Results, path: Path) -> None:
     write_picture(figure, str(path))
 
 
-def _label(one: Finding) -> str:
-    unit = " x 100" if one.metric == "pearson" else ""
-    return f"{one.data}, {name_of(one.metric)}{unit}"
+def _label(finding: Finding) -> str:
+    unit = " x 100" if finding.metric == "pearson" else ""
+    return f"{finding.data}, {name_of(finding.metric)}{unit}"
 
 
-def _draw(axis: Any, one: Finding, height: float) -> None:
+def _draw(axis: Any, finding: Finding, height: float) -> None:
     """Draw a difference; beyond the axis its number stands at the border."""
-    assert one.tested
-    scale = 100.0 if one.metric == "pearson" else 1.0
-    low, high = (scale * end for end in one.tested["metrics"][one.metric]["interval"])
-    size = scale * one.difference
-    color = GRAY if one.verdict == "undecided" else ORANGE
+    assert finding.tested
+    scale = 100.0 if finding.metric == "pearson" else 1.0
+    low, high = (scale * end for end in finding.tested["metrics"][finding.metric]["interval"])
+    size = scale * finding.difference
+    color = GRAY if finding.verdict == "undecided" else ORANGE
     if abs(size) > LIMIT:
         side = 1 if size > 0 else -1
         axis.text(side * 0.97 * LIMIT, height, f"{size:+.1f} →", color=color, fontsize=9)
         axis.texts[-1].set(ha="right" if side > 0 else "left", va="center")
         return
     axis.plot([low, high], [height, height], color=color, linewidth=1.6)
-    marker = "D" if one.mechanism.endswith("(paper form)") else "o"
+    marker = "D" if finding.mechanism.endswith("(paper form)") else "o"
     axis.plot([size], [height], marker, color=color, markersize=4.5)
 
 

@@ -6,8 +6,8 @@
 
 Operators change comparisons, conditions, signs, constants, keywords, statements and results in the
 syntax tree. Each fault is planted in a copy of the checkout. Tests are the module's test file, or
-without one the files that import the module, or --tests. Exits 1 if a fault survives or the tests
-fail without one.
+without it the files that import the module, or --tests. Exits 1 if a fault survives or the tests
+fail without a fault.
 """
 
 import argparse
@@ -64,8 +64,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST | None]:
         negated.test = ast.UnaryOp(ast.Not(), node.test)
         yield negated
     elif isinstance(node, ast.Call):
-        for place in range(len(node.keywords)):
-            kept = [*node.keywords[:place], *node.keywords[place + 1 :]]
+        for index in range(len(node.keywords)):
+            kept = [*node.keywords[:index], *node.keywords[index + 1 :]]
             yield ast.Call(node.func, node.args, kept)
         if node.args and isinstance(node.args[0], ast.expr) and not node.keywords:
             yield node.args[0]  # the call is left out
@@ -90,34 +90,34 @@ def faults(path: Path) -> list[Fault]:
     """Return all faults of a module."""
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
-    found = []
+    planted = []
 
     def visit(parent: ast.AST) -> None:
         for name, value in ast.iter_fields(parent):
             if name in ("annotation", "returns", "decorator_list", "bases", "slice"):
                 continue
-            for place, node in enumerate(value if isinstance(value, list) else [value]):
+            for index, node in enumerate(value if isinstance(value, list) else [value]):
                 if not isinstance(node, ast.AST):
                     continue
                 for new in changes(node):
-                    put(parent, name, place, new or ast.Pass())
+                    put(parent, name, index, new or ast.Pass())
                     text = ast.unparse(ast.fix_missing_locations(tree))
-                    put(parent, name, place, node)
+                    put(parent, name, index, node)
                     line = getattr(node, "lineno", 0)
                     shown = ast.unparse(new) if new else "(left out)"
-                    found.append(Fault(line, _short(ast.unparse(node)), _short(shown), text))
+                    planted.append(Fault(line, _short(ast.unparse(node)), _short(shown), text))
                 if is_code(node):
                     visit(node)
 
     visit(tree)
-    return found
+    return planted
 
 
-def put(parent: ast.AST, name: str, place: int, node: ast.AST) -> None:
+def put(parent: ast.AST, name: str, index: int, node: ast.AST) -> None:
     """Set a field of a node, or an element of it."""
     value = getattr(parent, name)
     if isinstance(value, list):
-        value[place] = node
+        value[index] = node
     else:
         setattr(parent, name, node)
 
@@ -128,7 +128,7 @@ def _short(text: str) -> str:
 
 
 def covering(path: Path) -> list[str]:
-    """Return a module's test file, or without one those that import the module."""
+    """Return a module's test file, or without it the files that import the module."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     mirrored = Path("tests", *parts[1:-1], f"test_{parts[-1]}.py")
     if (ROOT / mirrored).exists():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kernel_checks import require_kernels
 
-from tools.pages.measurements import PLACES
+from tools.pages.measurements import BLOCKS
 from tools.pages.tables import Results
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_all_parts_fill_the_tables(tmp_path):
     order = ["kernels", "attention", "training", "tiles", "multi30k", "rest"]
     assert rehearse(tmp_path) == order
     results = Results(tmp_path / "results", tmp_path)
-    text = {name: re.sub(" +", " ", write(results)) for name, write in PLACES.items()}
+    text = {name: re.sub(" +", " ", write(results)) for name, write in BLOCKS.items()}
     for place in ("times", "times of positions"):
         assert "| dman | 8 | training |" in text[place]
     assert text["updates"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2

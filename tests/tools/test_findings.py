@@ -120,7 +120,7 @@ def test_blocks_of_the_page(results_of):
         "| sst2, accuracy | 50.00 | | -1.00 (not tested) | 1 run |",
         "| trec, accuracy | 90.10 ± 0.10 | **+5.00** (p < 0.001) | +0.07 (p = 0.92) | 3 runs |",
     ]
-    peers = unpadded(findings.PLACES["findings of the peers"](results)).splitlines()
+    peers = unpadded(findings.BLOCKS["findings of the peers"](results)).splitlines()
     assert peers[2] == "| ewt, accuracy | 50.00 | +3.00 (not tested) | 1 run |"
     assert peers[6].startswith("| trec, accuracy | 90.10 ± 0.10 | **+0.90**")
 

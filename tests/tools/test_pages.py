@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from tools.pages import measurements
-from tools.pages.command import OF_TABLES, PLACE, PLACES, main, pages, results_of, write
+from tools.pages.command import BLOCK, BLOCKS, OF_TABLES, main, pages, results_of, write
 from tools.pages.tables import Results, add, recipe_folders
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +80,9 @@ def test_all_pages_are_up_to_date(fill_numbers):
 
 def test_every_place_is_in_a_page():
     texts = [page.read_text(encoding="utf-8") for page in pages(ROOT)]
-    named = {place[1] for text in texts for place in PLACE.finditer(text)}
+    named = {block[1] for text in texts for block in BLOCK.finditer(text)}
     kinds = {name.partition(": ")[0] for name in named}
-    assert PLACES.keys() | OF_TABLES.keys() <= named | kinds
+    assert BLOCKS.keys() | OF_TABLES.keys() <= named | kinds
 
 
 def test_a_line_has_the_first_metric_of_all_rows(fill_numbers, checkout):
@@ -123,7 +123,7 @@ def test_a_wrong_mark_is_one_line(fill_numbers, checkout, text, mentions):
 
 def test_unmeasured_blocks_say_so_and_tables_of_several_files_are_joined(tmp_path):
     results = Results(tmp_path, tmp_path)
-    for name in measurements.PLACES:
+    for name in measurements.BLOCKS:
         assert write(name, results) == "Not measured yet."
     table = "|  a | b |\n|----|--:|\n| {} | 1 |\n"  # the header once
     (tmp_path / "training_cpu.md").write_text(table.format("one"))

@@ -5,7 +5,7 @@
     python scripts/fill_numbers.py --check       fail if a page is out of date
 
 FILE is the JSON file of a recipe's table, such as checkpoints/dman/iwslt14/iwslt14.json. Published
-numbers come from the recipes, measured ones from results/ (see results/README.md) and from the
+numbers come from the recipes, measured numbers from results/ (see results/README.md) and from the
 Markdown that the programs in benchmarks/ write. A block is the text between two marks in a page,
 <!-- NAME --> and <!-- end of NAME -->.
 """
@@ -21,12 +21,12 @@ from fairseq_posattn.recipes.results import read
 from tools.pages import findings, measurements, tables
 from tools.pages.tables import Results, add
 
-PLACE = re.compile(
+BLOCK = re.compile(
     r"^<!-- (?!end of )(.+?) -->\n(.*?)^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE
 )
 MARK = re.compile(r"^<!-- .+ -->$", re.MULTILINE)
 # The writers of blocks by name, and of blocks for one table, "KIND: TITLE".
-PLACES = {"results": tables.write_all, **findings.PLACES, **measurements.PLACES}
+BLOCKS = {"results": tables.write_all, **findings.BLOCKS, **measurements.BLOCKS}
 OF_TABLES = {"table": tables.write_table, "line": tables.write_line}
 
 
@@ -71,7 +71,7 @@ def results_of(root: Path) -> Results:
 def pages(root: Path) -> list[Path]:
     """Return the pages that may have generated blocks."""
     globs = (root.glob("*.md"), (root / "docs").rglob("*.md"), root.glob("examples/**/*.md"))
-    return [page for found in globs for page in sorted(found)]
+    return [page for paths in globs for page in sorted(paths)]
 
 
 def fill(text: str, write: Callable[[str], str]) -> str:
@@ -84,20 +84,20 @@ def fill(text: str, write: Callable[[str], str]) -> str:
         raise UsageError(f"{single[0]}: this mark has no counterpart; add it or remove the mark")
     # The empty lines let Markdown read a table behind the mark.
     form = "<!-- {0} -->\n\n{1}\n\n<!-- end of {0} -->"
-    return PLACE.sub(lambda place: form.format(place[1], write(place[1]).strip()), text)
+    return BLOCK.sub(lambda block: form.format(block[1], write(block[1]).strip()), text)
 
 
 def typed(text: str) -> str:
     """Return the page without its generated blocks."""
-    return PLACE.sub("", text)
+    return BLOCK.sub("", text)
 
 
 def write(name: str, results: Results) -> str:
     """Return the content of a block; raise UsageError if its name is unknown."""
     kind, _, title = name.partition(": ")
-    if name in PLACES:
-        return PLACES[name](results)
+    if name in BLOCKS:
+        return BLOCKS[name](results)
     if kind in OF_TABLES:
         return OF_TABLES[kind](title, results)
-    known = ", ".join([*PLACES, *(f"{kind}: TITLE" for kind in OF_TABLES)])
+    known = ", ".join([*BLOCKS, *(f"{kind}: TITLE" for kind in OF_TABLES)])
     raise UsageError(f"{name}: unknown block; use one of: {known}")

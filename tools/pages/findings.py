@@ -23,7 +23,7 @@ MECHANISMS = {
     **dict.fromkeys(("dman", "dman (released form)"), "DMAN"),
     "dman (paper form)": "DMAN (paper form)",
 }
-# The models that the papers compare them with, and later ones.
+# The models that the papers compare them with, and later models.
 PEERS = {
     **dict.fromkeys(("rpr", "transformer-rpr"), "RPR"),
     **{"transformer-xl": "Transformer-XL", "multi-head": "multi-head"},
@@ -102,16 +102,16 @@ def find(
     """
     findings: dict[tuple[object, ...], Finding] = {}
     for table in tables_of(results):
-        for one in _of_table(table, results, names, baseline):
+        for new in _of_table(table, results, names, baseline):
             # Tables may share models.
-            key = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
-            findings.setdefault(key, one)
-    found = list(findings.values())
-    tested = [place for place, one in enumerate(found) if one.p is not None]
-    adjusted = corrected([found[place].p or 0.0 for place in tested])
-    for place, (holm, rate) in zip(tested, adjusted, strict=True):
-        found[place] = replace(found[place], holm=holm, rate=rate)
-    return found
+            key = new.mechanism, new.data, new.metric, new.plain, new.difference, new.runs
+            findings.setdefault(key, new)
+    unique = list(findings.values())
+    tested = [index for index, finding in enumerate(unique) if finding.p is not None]
+    adjusted = corrected([unique[index].p or 0.0 for index in tested])
+    for index, (holm, rate) in zip(tested, adjusted, strict=True):
+        unique[index] = replace(unique[index], holm=holm, rate=rate)
+    return unique
 
 
 def _of_table(
@@ -132,7 +132,7 @@ def _of_table(
         mechanism = names.get(_key(name))
         if not row or not mechanism or name == first or row["data"] != plain["data"]:
             continue
-        scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
+        scores, theirs = (result["scores"].get(metric, []) for result in (row, plain))
         if not (scores and theirs):
             continue
         tested = compared.get(name)
@@ -149,19 +149,19 @@ def in_short(results: Results) -> str:
     findings = find(results)
     lines = []
     for mechanism in _columns(findings, MECHANISMS):
-        members = [one for one in findings if one.mechanism == mechanism]
+        members = [finding for finding in findings if finding.mechanism == mechanism]
         parts = []
         for verdict, words in VERDICTS.items():
-            chosen = [one for one in members if one.verdict == verdict]
-            data = dict.fromkeys(_data_name(one, members) + _gain(one) for one in chosen)
+            chosen = [member for member in members if member.verdict == verdict]
+            data = dict.fromkeys(_data_name(member, members) + _gain(member) for member in chosen)
             parts += [f"{words} {', '.join(data)}"] if data else []
         lines.append(f"- **{mechanism}**: {'; '.join(parts)}.")
-    tested = [one for one in findings if one.p is not None]
+    tested = [finding for finding in findings if finding.p is not None]
     single, rate, holm = (
-        [one for one in tested if getattr(one, kind) < SIGNIFICANT]
+        [finding for finding in tested if getattr(finding, kind) < SIGNIFICANT]
         for kind in ("p", "rate", "holm")
     )
-    named = ", ".join(f"{one.mechanism} on {one.data}" for one in holm) or "none"
+    named = ", ".join(f"{finding.mechanism} on {finding.data}" for finding in holm) or "none"
     lines.append(
         f"\n{len(single)} of {len(tested)} tested differences have p < {SIGNIFICANT}; without any "
         f"true difference about {SIGNIFICANT * len(tested):.1f} would, and up to twice as many "
@@ -174,24 +174,24 @@ def in_short(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _gain(one: Finding) -> str:
-    is_significant = one.p is not None and one.p < SIGNIFICANT
-    return f" {signed(one.difference, one.metric)}" if is_significant else ""
+def _gain(finding: Finding) -> str:
+    is_significant = finding.p is not None and finding.p < SIGNIFICANT
+    return f" {signed(finding.difference, finding.metric)}" if is_significant else ""
 
 
 def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:
     """Return a table of differences for each family of tables."""
     findings = find(results, names)
     texts = []
-    for family in dict.fromkeys(one.family for one in findings):
-        members = [one for one in findings if one.family == family]
+    for family in dict.fromkeys(finding.family for finding in findings):
+        members = [finding for finding in findings if finding.family == family]
         columns = _columns(members, names)
         rows = []
-        for data in dict.fromkeys(one.data for one in members):
-            row = {one.mechanism: one for one in members if one.data == data}
+        for data in dict.fromkeys(member.data for member in members):
+            row = {member.mechanism: member for member in members if member.data == data}
             first = next(iter(row.values()))
             name = name_of(first.metric) if data == family else f"{data}, {name_of(first.metric)}"
-            counts = ", or ".join(dict.fromkeys(one.number for one in row.values()))
+            counts = ", or ".join(dict.fromkeys(member.number for member in row.values()))
             cells = [row[name].size if name in row else "" for name in columns]
             rows.append([name, first.plain, *cells, counts])
         rows += _means(members, columns)
@@ -210,15 +210,15 @@ def by_length(results: Results) -> str:
         rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
         if LENGTHS not in metrics[0] or not any(rows.values()):
             continue
-        compared = {name: one["metrics"] for name, one in compare_rows(rows).items()}
+        compared = {name: comparison["metrics"] for name, comparison in compare_rows(rows).items()}
         adjusted = iter(
-            corrected([one["p"] for each in compared.values() for one in each.values()])
+            corrected([test["p"] for each in compared.values() for test in each.values()])
         )
         for name, each in compared.items():
             parts = []
-            for metric, one in each.items():
+            for metric, test in each.items():
                 holm, _ = next(adjusted)
-                size = difference(one["difference"], one["p"], metric, holm)
+                size = difference(test["difference"], test["p"], metric, holm)
                 parts.append(f"{size} at {metric.partition(' ')[2]} words")
             lines.append(f"- **{name}**: {', '.join(parts)}.")
     return "\n".join(lines) or "Not measured yet."
@@ -227,17 +227,17 @@ def by_length(results: Results) -> str:
 def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[str]]:
     """Yield a row of mean differences, tested over data sets, for each metric with enough.
 
-    Bold ones are significant when corrected for the row's tests, by Benjamini and Hochberg.
+    Bold differences are significant when corrected for the row's tests, by Benjamini and Hochberg.
     """
     from scipy.stats import wilcoxon  # deferred: takes a second to import
 
-    for metric in dict.fromkeys(one.metric for one in members):
-        measured = [one for one in members if one.metric == metric]
-        count = len({one.data for one in measured})
+    for metric in dict.fromkeys(member.metric for member in members):
+        measured = [member for member in members if member.metric == metric]
+        count = len({member.data for member in measured})
         if count < FEWEST:
             continue
         sizes = {
-            mechanism: [one.difference for one in measured if one.mechanism == mechanism]
+            mechanism: [member.difference for member in measured if member.mechanism == mechanism]
             for mechanism in columns
         }
         ps = {name: wilcoxon(each).pvalue for name, each in sizes.items() if len(each) == count}
@@ -262,9 +262,9 @@ def claims(results: Results) -> str:
         for name in numbers:
             for baseline in _baselines(numbers, name):
                 key = MECHANISMS[_key(name)], data
-                found = [one for one in here(_key(baseline)) if (one.mechanism, one.data) == key]
-                kinds = found[1:] or any(one.models == FULL_SIZE for one in found)
-                sizes = [f"{one.size} ({one.models})" if kinds else one.size for one in found]
+                same = [f for f in here(_key(baseline)) if (f.mechanism, f.data) == key]
+                kinds = same[1:] or any(f.models == FULL_SIZE for f in same)
+                sizes = [f"{f.size} ({f.models})" if kinds else f.size for f in same]
                 claim = signed(numbers[name] - numbers[baseline], metric)
                 end = [f"{name} - {baseline}", claim, "; ".join(sizes) or "not run"]
                 rows.append([*start, *end])
@@ -285,7 +285,7 @@ def _baselines(numbers: Mapping[str, float], name: str) -> list[str]:
     return list(dict.fromkeys(baselines))
 
 
-PLACES: dict[str, Callable[[Results], str]] = {
+BLOCKS: dict[str, Callable[[Results], str]] = {
     "findings in short": in_short,
     "findings": beside_plain_attention,
     "findings of the peers": partial(beside_plain_attention, names=PEERS),
@@ -294,10 +294,10 @@ PLACES: dict[str, Callable[[Results], str]] = {
 }
 
 
-def _data_name(one: Finding, findings: Sequence[Finding]) -> str:
+def _data_name(finding: Finding, findings: Sequence[Finding]) -> str:
     """Return the data set, with the models where others have another verdict on it."""
-    verdicts = {other.verdict for other in findings if other.data == one.data}
-    return one.data if len(verdicts) == 1 else f"{one.data} ({one.models})"
+    verdicts = {other.verdict for other in findings if other.data == finding.data}
+    return finding.data if len(verdicts) == 1 else f"{finding.data} ({finding.models})"
 
 
 def _key(name: str) -> str:
@@ -305,7 +305,7 @@ def _key(name: str) -> str:
 
 
 def _columns(findings: Sequence[Finding], names: Mapping[str, str]) -> list[str]:
-    present = {one.mechanism for one in findings}
+    present = {finding.mechanism for finding in findings}
     return [name for name in dict.fromkeys(names.values()) if name in present]
 
 

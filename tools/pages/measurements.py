@@ -75,7 +75,7 @@ def in_short(results: Results) -> str:
     return "\n".join(lines) or EMPTY
 
 
-PLACES: dict[str, Callable[[Results], str]] = {
+BLOCKS: dict[str, Callable[[Results], str]] = {
     **{name: partial(include, pattern) for name, pattern in FILES.items()},
     "speed in short": in_short,
 }

@@ -55,7 +55,7 @@ class Results:
         return {key: row for key, (_, row) in self.files.items()}
 
     def folder_of(self, title: str) -> Path:
-        """Return the folder of a table's rows: of the measured ones, else that of its recipe."""
+        """Return the folder of a table's rows: of the measured rows, else that of its recipe."""
         for (table, _), (path, _) in self.files.items():
             if table == title:
                 return path.parent.relative_to(self.folder)
@@ -143,7 +143,7 @@ def tables_of(results: Results) -> list[Table]:
     others: dict[str, Table] = {}
     for (title, row), result in results.rows.items():
         if (title, row) not in known:
-            paper = ["-" if one is None else f"{one:g}" for one in result["paper"].values()]
+            paper = ["-" if score is None else f"{score:g}" for score in result["paper"].values()]
             entry = Entry(title, row, tuple(result["paper"]), tuple(paper), Path())
             others.setdefault(title, Table(title, "", [])).entries.append(entry)
     for table in others.values():
@@ -153,7 +153,7 @@ def tables_of(results: Results) -> list[Table]:
 
 
 def write_all(results: Results) -> str:
-    """Return the Markdown of all tables: measured ones, then those with published numbers only."""
+    """Return the Markdown of the measured tables, then of those with published numbers only."""
     tables, keys = tables_of(results), results.rows.keys()
     done = [t for t in tables if any((t.title, entry.row) in keys for entry in t.entries)]
     text = ["## Measured"]
@@ -246,11 +246,11 @@ def compare_rows(
 
 def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
     """Return whether a stored comparison was made with the baseline's present scores."""
-    for name, one in stored["metrics"].items():
+    for name, test in stored["metrics"].items():
         if name not in row["scores"] or name not in baseline["scores"]:
             return False
         now = fmean(row["scores"][name]) - fmean(baseline["scores"][name])
         # Both scores may have been rounded.
-        if not isclose(one["difference"], now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2)):
+        if not isclose(test["difference"], now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2)):
             return False
     return True
