@@ -7,7 +7,7 @@ const STRONGEST = 8;
 const MOST_SENTENCES = 50; // of those typed
 
 // The choices, counted from 0; `pointed` is the word under the pointer.
-const state = { sentence: 0, place: 0, head: MEAN, word: 0, pointed: null };
+const state = { sentence: 0, layer: 0, head: MEAN, word: 0, pointed: null };
 
 const $ = (id) => document.getElementById(id);
 
@@ -21,23 +21,23 @@ const builder = (create) => (name, attributes = {}, ...content) => {
 const element = builder((name) => document.createElement(name));
 const drawing = builder((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
 
-const place = () => data.model.places[state.place];
+const layer = () => data.model.layers[state.layer];
 const sentence = () => data.sentences[state.sentence];
-const attention = () => sentence().attention[state.place];
+const attention = () => sentence().attention[state.layer];
 const rows = () => sentence().rows;
 const query = () => (state.pointed === null ? state.word : state.pointed);
 
 /* One head or the mean of all: a row for each query, or one row if words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
-  const mean = (lists) => lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
+  const mean = (lists) => lists[0].map((_, at) => lists.reduce((sum, list) => sum + list[at], 0) / lists.length);
   if (!Array.isArray(heads[0][0])) return mean(heads);
-  return heads[0].map((_, row) => mean(heads.map((one) => one[row])));
+  return heads[0].map((_, row) => mean(heads.map((lines) => lines[row])));
 }
 
 /* The chosen query's weight of each key, in thousandths. */
 const weights = () =>
-  ofHead(attention().weights.map((one) => (place().query ? one[query()] : one)), state.head);
+  ofHead(attention().weights.map((lines) => (layer().query ? lines[query()] : lines)), state.head);
 
 /* Colors grow with the root: heads that look everywhere have small weights. */
 const depth = (weight) => Math.sqrt(Math.min(Math.max(weight / 1000, 0), 1)).toFixed(3);
@@ -46,7 +46,7 @@ const depth = (weight) => Math.sqrt(Math.min(Math.max(weight / 1000, 0), 1)).toF
 function plotPoints() {
   const { factors, terms } = attention();
   if (factors) return ofHead(factors, state.head)[query()].map((factor, key) => [key - query(), factor / 1000]);
-  const { lines, sigmoid } = place().plot ?? { lines: [] };
+  const { lines, sigmoid } = layer().plot ?? { lines: [] };
   if (!lines.length || (state.head === MEAN && lines.length > 1)) return [];
   const line = lines[Math.max(Math.min(state.head, lines.length - 1), 0)];
   const value = (number) => (sigmoid ? 1 / (1 + Math.exp(-number - terms[query()])) : number);
@@ -75,22 +75,22 @@ function choose(id, title, options, chosen, change) {
   if (hadFocus) field.querySelector("input:checked")?.focus();
 }
 
-const hasAll = (wanted) => (one) => Object.keys(wanted).every((key) => one[key] === wanted[key]);
+const hasAll = (wanted) => (item) => Object.keys(wanted).every((key) => item[key] === wanted[key]);
 
-/* Go to the place with these properties that is most like the present one. */
+/* Go to the attention layer with these properties that is most like the present layer. */
 function goTo(wanted) {
-  const now = { ...place(), ...wanted };
-  const likeness = (one) => 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name);
-  const degrees = data.model.places.map((one) => hasAll(wanted)(one) * (1 + likeness(one)));
-  set({ place: degrees.indexOf(Math.max(...degrees)) });
+  const now = { ...layer(), ...wanted };
+  const likeness = (item) => 4 * (item.part === now.part) + 2 * (item.layer === now.layer) + (item.name === now.name);
+  const degrees = data.model.layers.map((item) => hasAll(wanted)(item) * (1 + likeness(item)));
+  set({ layer: degrees.indexOf(Math.max(...degrees)) });
 }
 
 function showChoices() {
-  const here = place();
+  const here = layer();
   const fixed = {}; // a layer is chosen within a part, a sublayer within both
   for (const [id, title] of [["part", "Part"], ["layer", "Layer"], ["name", "Sublayer"]]) {
     const within = { ...fixed };
-    const values = [...new Set(data.model.places.filter(hasAll(within)).map((one) => one[id]))];
+    const values = [...new Set(data.model.layers.filter(hasAll(within)).map((item) => item[id]))];
     const options = values.map((value) => [value, `${value}`]);
     choose(id, title, options, here[id], (value) => goTo({ ...within, [id]: value }));
     fixed[id] = here[id];
@@ -111,7 +111,7 @@ function showChoices() {
 /* A head's weights as a picture: a row for each query, a column for each key. */
 function thumbnail(head) {
   const weights = ofHead(attention().weights, head);
-  const lines = place().query ? weights : [weights];
+  const lines = layer().query ? weights : [weights];
   const canvas = element("canvas", { width: lines[0].length, height: lines.length, "aria-hidden": "true" });
   const pen = canvas.getContext("2d");
   const color = getComputedStyle(document.documentElement).getPropertyValue("--bright").trim();
@@ -160,12 +160,12 @@ function rowOf(name, points) {
     line.addEventListener("pointerleave", () => point(null));
     line.addEventListener("keydown", (event) => move(event, made, dir === "rtl"));
   }
-  const kind = name === place().key ? "row keys" : "row";
+  const kind = name === layer().key ? "row keys" : "row";
   return element("div", { class: kind }, element("h2", {}, TITLES[name]), line);
 }
 
 function showWords() {
-  const here = place();
+  const here = layer();
   state.word = Math.min(state.word, here.query ? rows()[here.query].length - 1 : 0);
   const queries = here.query && here.query !== here.key ? [rowOf(here.query, true)] : [];
   $("words").replaceChildren(...queries, rowOf(here.key, here.query === here.key));
@@ -193,8 +193,8 @@ function move(event, words, rightToLeft) {
 }
 
 function showAttention() {
-  const here = place();
-  const given = weights();
+  const here = layer();
+  const values = weights();
   if (here.query) {
     [...$(`row-${here.query}`).children].forEach((word, index) => {
       word.classList.toggle("chosen", index === query());
@@ -203,11 +203,11 @@ function showAttention() {
     });
   }
   [...$(`row-${here.key}`).children].forEach((word, index) => {
-    word.style.setProperty("--share", depth(given[index]));
-    const percent = Math.round(given[index] / 10);
+    word.style.setProperty("--share", depth(values[index]));
+    const percent = Math.round(values[index] / 10);
     word.querySelector(".number").textContent = percent ? `${percent}` : "";
   });
-  showStrongest(given);
+  showStrongest(values);
   showPlot();
 }
 
@@ -230,20 +230,20 @@ function greatest(words, values) {
   return words
     .map((word, index) => [word, values[index]])
     .filter(([, value]) => value !== 0)
-    .sort((one, other) => other[1] - one[1])
+    .sort((first, second) => second[1] - first[1])
     .slice(0, STRONGEST);
 }
 
-function showStrongest(given) {
-  const here = place();
+function showStrongest(values) {
+  const here = layer();
   const word = here.query && element("bdi", {}, subword(rows()[here.query][query()]));
   const title = here.query ? ["Largest weights of ", word] : ["Largest pooling weights"];
-  const list = bars(greatest(rows()[here.key], given.map((weight) => weight / 1000)));
+  const list = bars(greatest(rows()[here.key], values.map((weight) => weight / 1000)));
   $("strongest").replaceChildren(element("h2", {}, ...title), list);
 }
 
 function showPlot() {
-  const { plot, key } = place();
+  const { plot, key } = layer();
   const shown = [];
   const points = plotPoints();
   if (plot) {
@@ -269,7 +269,7 @@ function curve(points) {
   const y = (value) => 106 - (96 * value) / top;
   const line = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
   svg.querySelector("polyline").setAttribute("points", line.join(" "));
-  const keys = rows()[place().key].length;
+  const keys = rows()[layer().key].length;
   const near = points.filter(([at]) => query() + at >= 0 && query() + at < keys);
   svg.append(...near.map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 })));
   const labels = [top.toPrecision(2), `${furthest} before`, `${furthest} after`];
@@ -280,7 +280,7 @@ function curve(points) {
 function showOutcome() {
   const { text, outcome, notice } = sentence();
   const shown = notice ? [element("p", { class: "about" }, notice)] : [];
-  shown.push(...text.split("\t").map((one) => element("p", { dir: "auto" }, one)));
+  shown.push(...text.split("\t").map((part) => element("p", { dir: "auto" }, part)));
   if (outcome.text !== undefined) {
     const title = outcome.given ? "The given translation" : `The model's output, log-probability ${outcome.score}`;
     shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
@@ -293,11 +293,11 @@ function showOutcome() {
 }
 
 function show() {
-  const { checkpoint, about, places } = data.model;
+  const { checkpoint, about, layers } = data.model;
   $("model").textContent = `${checkpoint}: ${about}`;
   $("main").hidden = !data.sentences.length;
   if (!data.sentences.length) return;
-  const heads = places[state.place].heads.length;
+  const heads = layers[state.layer].heads.length;
   if (heads === 1 || state.head >= heads) state.head = heads === 1 ? 0 : MEAN;
   state.pointed = null;
   showChoices();
@@ -309,9 +309,9 @@ function show() {
 
 /* The address holds the choices, counted from 1. */
 function remember() {
-  const { sentence, place, word } = state;
+  const { sentence, layer, word } = state;
   const head = state.head === MEAN ? "mean" : state.head + 1;
-  const chosen = { sentence: sentence + 1, place: place + 1, head, word: word + 1 };
+  const chosen = { sentence: sentence + 1, place: layer + 1, head, word: word + 1 };
   history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
 }
 
@@ -323,9 +323,9 @@ function recall() {
   };
   if (!data.sentences.length) return;
   state.sentence = number("sentence", data.sentences.length);
-  state.place = number("place", data.model.places.length);
-  state.head = Number(chosen.get("head")) ? number("head", place().heads.length) : MEAN;
-  state.word = number("word", place().query ? rows()[place().query].length : 1);
+  state.layer = number("place", data.model.layers.length);
+  state.head = Number(chosen.get("head")) ? number("head", layer().heads.length) : MEAN;
+  state.word = number("word", layer().query ? rows()[layer().query].length : 1);
 }
 
 async function ask(event) {
@@ -349,7 +349,7 @@ async function ask(event) {
 
 $("sentence").addEventListener("change", ({ target }) => set({ sentence: Number(target.value), word: 0 }));
 $("ask").hidden = !data.asks;
-$("asked").textContent = data.asks;
+$("prompt").textContent = data.asks;
 $("ask").addEventListener("submit", ask);
 addEventListener("hashchange", () => {
   recall();

@@ -63,7 +63,7 @@ class View:
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
             "languages": self.languages(),
-            "places": [
+            "layers": [
                 {
                     **{name: getattr(layer, name) for name in SHOWN_OF_LAYERS},
                     **self._notes.get(index, {}),

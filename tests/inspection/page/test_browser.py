@@ -137,7 +137,7 @@ def test_the_mean_of_all_heads(visit, translator):
 def test_the_curve_is_that_of_the_word(visit, translator):
     view = translator()
     shown, (sentence,) = visit(view, "a b c", hash="#place=1&head=2&word=3")
-    line = view.description()["places"][0]["plot"]["lines"][1]
+    line = view.description()["layers"][0]["plot"]["lines"][1]
     term = sentence["attention"][0]["terms"][2]
     values = [1 / (1 + math.exp(-number - term)) for number in line]
     points = [tuple(map(float, point.split(","))) for point in shown["curve"].split()]

@@ -103,7 +103,7 @@ def test_sublayers_can_be_chosen(write, tmp_path):
     path, page = write("text", "a b\n"), tmp_path / "page.html"
     options = ["--sublayers", "dman,cross", "--layers", "1"]
     assert look("translation", "--sentences", path, "--output", page, *options) == 0
-    assert [place["name"] for place in read(page)["model"]["places"]] == ["dman", "dman", "cross"]
+    assert [place["name"] for place in read(page)["model"]["layers"]] == ["dman", "dman", "cross"]
 
 
 def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch):

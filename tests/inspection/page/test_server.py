@@ -16,7 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.page import server as server_module
 from fairseq_posattn.inspection.page.server import LookServer, as_script, page
 
-MODEL = {"checkpoint": "c.pt", "about": "", "languages": {}, "places": []}
+MODEL = {"checkpoint": "c.pt", "about": "", "languages": {}, "layers": []}
 
 
 def data_of(text):

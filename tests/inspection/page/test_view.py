@@ -46,7 +46,7 @@ def by_distance(own, sentence, index, head):
 def test_every_sublayer_of_a_translation_is_shown(translator):
     view = translator()
     sentence = view("a b c")
-    described = view.description()["places"]
+    described = view.description()["layers"]
     found = [(one["part"], one["layer"], one["name"]) for one in described]
     expected = [("encoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
     expected += [("decoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
@@ -107,7 +107,7 @@ def test_a_decoder_looks_back_only(translator):
     sentence = view("a b c", "C B A")
     for index in places_of(view, part="decoder"):
         assert (weights(sentence, index).triu(1) == 0).all()
-    own = view.description()["places"][places_of(view, part="decoder", name="dman")[0]]["plot"]
+    own = view.description()["layers"][places_of(view, part="decoder", name="dman")[0]]["plot"]
     furthest = len(own["lines"][0]) // 2
     assert own["lines"][0][furthest] is not None
     assert own["lines"][0][furthest + 1 :] == [None] * furthest
@@ -128,7 +128,7 @@ def test_without_words_attention_is_the_positional_part(translator, name, flags)
     silence_words(view)
     sentence = view("a b c d e")
     (index, _) = places_of(view, part="encoder", name=name)
-    own = view.description()["places"][index]["plot"]
+    own = view.description()["layers"][index]["plot"]
     for head, found in enumerate(weights(sentence, index)):
         if name == "gaussian":
             values = torch.tensor(sentence["attention"][index]["factors"][head]) / 1000
@@ -142,7 +142,7 @@ def test_without_words_attention_is_the_positional_part(translator, name, flags)
 def test_da_names_its_parameters(translator):
     view = translator(encoder_sublayers="da,ffn")
     view("a b")
-    place = view.description()["places"][0]
+    place = view.description()["layers"][0]
     mechanism = view.layers[0].module
     w, v = mechanism.distance_weight[1].item(), mechanism.sigmoid_shift[1].item()
     assert place["plot"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
@@ -184,7 +184,7 @@ def test_places_and_weights_of_classifiers(classifier, flags, expected):
     more = {"pooling_queries": 3, "encoder_layers": 1, **dict(one.split("=") for one in more)}
     view = classifier(encoder=encoder, pooling=pooling, **more)
     sentence = view("a b d e")
-    described = view.description()["places"]
+    described = view.description()["layers"]
     assert ", ".join(f"{one['name']} {len(one['heads'])}" for one in described) == expected
     assert sentence["rows"] == {"words": ["a", "b", "d", "e"]}
     for one, attention in zip(described, sentence["attention"], strict=True):
@@ -202,7 +202,7 @@ def test_both_sentences_of_a_pair_are_shown(classifier):
     single = classifier(encoder="mpsan", pooling="source2token")
     attention = [*single("a b d")["attention"], *single("c e")["attention"]]
     assert [one["weights"] for one in pair["attention"]] == [one["weights"] for one in attention]
-    parts = [place["part"] for place in view.description()["places"]]
+    parts = [place["part"] for place in view.description()["layers"]]
     sentences = ("first sentence", "second sentence")
     assert parts == [f"{one}, {part}" for one in sentences for part in ("words", "pooling")]
 
@@ -239,7 +239,7 @@ def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, fea
     (by_feature,) = found[0]  # [C, T, T], and of each mask [K, C, T, T]
     mean = by_feature.mean(-3).view(-1, 4, 4)
     torch.testing.assert_close(weights(sentence, 0), mean, atol=1e-3, rtol=0)
-    described = view.description()["places"]
+    described = view.description()["layers"]
     assert f"each of {features} features: shown is the mean" in described[0]["note"]
     assert "a weight for each word and each of" in described[-1]["note"]
 
@@ -248,7 +248,7 @@ def test_mtsa_shows_its_source2token_weights(classifier):
     view = classifier(encoder="mtsa", pooling="mean")
     words = torch.tensor(view("a b d e")["attention"][0]["words"])
     assert words.shape == (2, 4) and ((words.sum(-1) - 1000).abs() <= 2).all()
-    assert "source2token" in view.description()["places"][0]["note"]
+    assert "source2token" in view.description()["layers"][0]["note"]
 
 
 def test_models_without_attention_are_refused(classifier):
