@@ -7,7 +7,7 @@ validation and test sets stay the same (sequence-level distillation, Kim and Rus
 teachers form an ensemble. Rerun the same command to resume. Lines that the teacher cannot read
 whole, or not translate, keep their target.
 
-Jobs on several machines that share a disk take --shard 1/2 and --shard 2/2; the last one writes the
+Jobs on several machines that share a disk take --shard 1/2 and --shard 2/2; the last job writes the
 folder.
 """
 
