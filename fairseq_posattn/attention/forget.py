@@ -37,7 +37,11 @@ def forgetting_attention(
     wide = torch.promote_types(log_gate.dtype, torch.float32)
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
     if call.impl == "sdpa":  # the total at the query is the same for all keys
-        return attend_to_past(call, query, key, value, -total)
+        # A gate's gradient sums those of many keys, whose rounding to half precision adds up.
+        dtype = wide if total.requires_grad else query.dtype
+        q, k, v = (x.to(dtype) for x in (query, key, value))
+        with torch.autocast(query.device.type, enabled=False):
+            return attend_to_past(call, q, k, v, -total).to(value.dtype)
     at_query = F.pad(total, (lengths[0] - lengths[1], 0))  # [B, H, Tq], at the last positions
     bias = at_query[..., None] - total[..., None, :]  # [B, H, Tq, Tk]
     blocked = blocked_keys(*lengths, None, True, query.device)

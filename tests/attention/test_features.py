@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from kernel_checks import DEVICE
 from oracles import tensors_of
 from reference import LargestTensor, assert_same_with_gradients, gradients
@@ -76,6 +77,24 @@ def test_a_forgotten_key_has_no_weight():
         arguments["value"][:, :, :1500] = 1e4
         output = forgetting_attention(**arguments, impl="sdpa")
     assert output[:, :, 1500:].abs().max() < 10
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("autocast", [False, True])
+def test_gradients_of_gates_of_long_texts(dtype, autocast):
+    """Their sum, that of the gates' bias, was wrong by more than half in bfloat16."""
+    arguments = CASES["forget"].arguments(Sizes(2, 2, 400, 400, 8), dtype, DEVICE)
+    arguments["log_gate"] = F.logsigmoid(arguments["log_gate"].detach().float() + 2)
+    arguments["log_gate"].requires_grad_()
+    exact = {n: t.detach().double().requires_grad_() for n, t in arguments.items()}
+    with torch.autocast(DEVICE, dtype, enabled=autocast):
+        output = forgetting_attention(**arguments, impl="sdpa")
+    expected = forgetting_attention(**exact, impl="reference")
+    (ours,), (right,) = (
+        gradients(o, [t["log_gate"]]) for o, t in ((output, arguments), (expected, exact))
+    )
+    assert torch.dist(ours.double().sum(), right.sum()) < 0.02 * right.norm()
+    assert torch.dist(ours.double(), right) < 0.01 * right.norm()
 
 
 @pytest.mark.parametrize(("window", "is_exact"), [(0.5, True), (0.05, True), (0.01, False)])
