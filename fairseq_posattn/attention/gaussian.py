@@ -91,7 +91,8 @@ class GaussianAttention(Mechanism):
         super().__init__(**shared)
         if self.causal:
             known = "a decoder does not know the length of the whole sentence"
-            raise ValueError(f"gaussian attention has no causal form: {known}")
+            where = "give it to --encoder-sublayers"
+            raise ValueError(f"gaussian attention has no causal form: {known}; {where}")
         head_dim = embed_dim // num_heads
         self.query_weight = nn.Parameter(torch.empty(num_heads, head_dim, head_dim))  # W_p'
         self.center_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_p

@@ -103,6 +103,21 @@ def _allows(name: str, distance: int) -> bool:
     return bool(_at_distances(name, torch.tensor([distance], device="cpu")).isfinite())
 
 
+def read_masks(
+    flag: str, text: str, num_heads: int | None = None, causal: bool = False
+) -> tuple[str, ...]:
+    """Return the masks that a flag names for so many heads, by default one each.
+
+    Raise ValueError as :meth:`MaskBank.for_heads`, with the flag.
+    """
+    names = tuple(text.split(","))
+    try:
+        MaskBank.for_heads(names, num_heads or len(names), causal)
+    except ValueError as error:
+        raise ValueError(f"{flag} {text}: {error}") from error
+    return names
+
+
 @dataclass(frozen=True)
 class DistanceMask:
     """Masks of several heads as functions of distance."""

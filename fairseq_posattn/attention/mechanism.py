@@ -33,6 +33,7 @@ class LayerSizes:
     embed_dim: int  # C
     num_heads: int  # H
     max_positions: int  # tokens of the longest sentence on this side of the model
+    causal: bool = False  # whether queries are blocked from later keys (a decoder's self attention)
 
 
 def check_choice(what: str, name: str, choices: Collection[str]) -> None:

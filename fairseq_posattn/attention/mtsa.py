@@ -21,7 +21,7 @@ from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Optio
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, read_masks
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
@@ -197,7 +197,8 @@ class TensorizedAttention(Mechanism):
         cls, flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
     ) -> dict[str, Any]:
         read = super().read_flags(flags, layer)
-        masks = () if read["masks"] == "none" else tuple(read["masks"].split(","))
+        given = "--mtsa-masks", read["masks"], layer.num_heads, layer.causal
+        masks = () if read["masks"] == "none" else read_masks(*given)
         names = "source", "source_layers", "source_bias", "divide_source"
         of, layers, bias, divide = (read.pop(name) for name in names)
         source = SourceMaps(of, layers, bias, divide, activation)

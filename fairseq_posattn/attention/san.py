@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.attention.masks import MaskBank, read_masks
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention, separate_mask
 from fairseq_posattn.common.flags import flag
@@ -89,7 +89,9 @@ class MaskedDotProductAttention(Mechanism):
         cls, flags: Namespace, layer: LayerSizes, masks: str | None = None
     ) -> dict[str, Any]:
         sizes = cls.read_sizes(layer.embed_dim, layer.num_heads)
-        return {**sizes, "masks": (masks or flags.attention_masks).split(",")}
+        flag = "--decoder-sublayers" if masks else "--attention-masks"
+        heads = layer.num_heads, layer.causal
+        return {**sizes, "masks": read_masks(flag, masks or flags.attention_masks, *heads)}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         mask = self.masks.of_distance(query.size(-2), key.size(-2), device=query.device)

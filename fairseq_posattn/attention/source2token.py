@@ -50,10 +50,11 @@ class SourceMaps:
         """Raise ValueError if the settings are unknown or do not fit together."""
         check_choice("source", self.of, SOURCES)
         if self.layers not in (0, 1, 2):
-            raise ValueError(f"{self.layers} layers of the source2token scores; choose 0, 1 or 2")
+            raise ValueError(f"--mtsa-source-layers {self.layers}: choose 0, 1 or 2")
         if self.of == "input" and self.layers > 0 and (causal or self.layers != 1):
             raise ValueError(
-                f"source 'input' takes one linear layer, not {self.layers}, and is not causal"
+                f"--mtsa-source input: needs --mtsa-source-layers 1, not {self.layers}, and has no "
+                "form for --decoder-sublayers; choose key or value"
             )
 
     def build_layers(

@@ -26,7 +26,6 @@ class LayerDescription(LayerSizes):
 
     sublayers: tuple[str, ...]  # names, see transformer_layer.parse_sublayers
     ffn_dim: int  # hidden features of a feed-forward sublayer
-    causal: bool = False  # whether queries are blocked from later keys (a decoder's self attention)
     normalize_before: bool = False  # whether layer norms precede the sublayers, not the sums
     activation: str = "relu"  # of feed-forward sublayers, a name of fairseq's
     dropout: float = 0.0  # probability of zeroing a feature of a sublayer's output

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
+from fairseq_posattn.attention.masks import read_masks
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import bi_blosan, cnn, cspan, mtsa, recurrent, transformer
@@ -48,7 +49,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
     linear_dropout = mechanisms.get_linear_dropout(cfg)
     return MultiplePositionalSelfAttention(
         dim,
-        cfg.mpsan_masks.split(","),
+        read_masks("--mpsan-masks", cfg.mpsan_masks),
         fusion=str(cfg.mpsan_fusion),
         multi_dimensional=cfg.mpsan_multi_dimensional,
         dropout=0.0 if linear_dropout else cfg.dropout,

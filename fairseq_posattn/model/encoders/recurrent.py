@@ -65,7 +65,8 @@ def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor
 def halve_features(output_dim: int) -> int:
     """Return the features of each of two directions; raise ValueError if they are odd."""
     if output_dim % 2:
-        raise ValueError(f"{output_dim} features: two directions need an even number")
+        fix = "change --encoder-hidden-dim, without it --encoder-embed-dim"
+        raise ValueError(f"{output_dim} features: two directions need an even number; {fix}")
     return output_dim // 2
 
 

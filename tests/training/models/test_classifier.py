@@ -151,13 +151,13 @@ def test_sentences_longer_than_the_limit_are_refused():
 @pytest.mark.parametrize(
     ("arch", "flags", "complaint"),
     [
-        ("mpsan_classifier", "--mpsan-masks=passed", "mask 'passed': unknown part 'passed'"),
+        ("mpsan_classifier", "--mpsan-masks=passed", "--mpsan-masks passed: mask 'passed': unk"),
         ("mpsan_classifier", "--encoder-hidden-dim=7", "--encoder mpsan has as many features"),
         ("cspan_classifier", "--encoder-hidden-dim=7", "--encoder cspan has as many features"),
         ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
         ("disan_classifier", "--encoder-hidden-dim=7", "dim 7: disan needs an even"),
         ("mtsa_classifier", "--encoder-attention-heads=8", "8: must divide the encoder's 12"),
-        ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be divided"),
+        ("mtsa_classifier", "--mtsa-masks=past,past,past", "past,past,past: 2 heads cannot be div"),
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),

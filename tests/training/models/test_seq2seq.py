@@ -347,8 +347,12 @@ OTHER_WIDTH = "--decoder-output-dim 10: embeddings of 16 features"
         ("--decoder-sublayers cross,cross,ffn", "cross must occur once, not 2 times"),
         ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
         ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: must be"),
-        ("--attention-masks passed --encoder-sublayers masked,ffn", "unknown part 'passed'"),
+        ("--attention-masks passed --encoder-sublayers masked,ffn", "--attention-masks passed: "),
         ("--attention-masks past,past,past --encoder-sublayers masked,ffn", "2 heads cannot be"),
+        ("--decoder-sublayers future,cross,ffn", "--decoder-sublayers future: mask 'future' looks"),
+        ("--decoder-sublayers mtsa,cross,ffn", "--mtsa-masks past,future: mask 'future' looks"),
+        ("--encoder-sublayers mtsa,ffn --mtsa-source-layers 3", "--mtsa-source-layers 3: choose"),
+        ("--encoder-sublayers mtsa,ffn --mtsa-source input", "--mtsa-source input: needs --mtsa-"),
     ],
 )
 def test_wrong_flags_are_one_line(build_model, flags, complaint):
