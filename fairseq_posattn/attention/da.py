@@ -168,7 +168,7 @@ class Flags:
         choices=ADJUSTMENTS,
     )
     da_clip_threshold: float = flag(
-        1.0, "upper bound of the distance in --da-mapping clip; the paper reports none", "da"
+        1.0, "upper bound of the distance; the paper reports none", "--da-mapping clip"
     )
 
 

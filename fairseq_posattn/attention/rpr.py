@@ -93,7 +93,7 @@ class Flags:
         16,
         "tokens of distance beyond which embeddings are shared (Shaw's k)",
         "rpr",
-        "cspan",
+        "--cspan-fusion relative_position",
         at_least=1,
     )
     rpr_per_head: bool = flag(

@@ -20,7 +20,7 @@ def flag(
 
     Args:
         readers: parts of a model that read it, if not all do: values of ``--encoder``, names of
-            sublayers, or "--pooling NAME".
+            sublayers, or an option with its value, such as "--pooling NAME" (``parts_of``).
         choices: the allowed values.
         at_least, more_than: bounds of the allowed numbers.
         structural: it decides which weights a model has.

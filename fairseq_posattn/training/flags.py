@@ -34,10 +34,13 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
         nothing = f"{checks.flag(name)} {options[name]} changes nothing"
         readers = option.metadata.get("readers", ())
         if readers and not parts.intersection(readers):
-            has = ", ".join(sorted(parts))
+            others = {reader.split()[0] for reader in readers}
+            shown = [part for part in parts if part[0] != "-" or part.split()[0] in others]
+            has = ", ".join(sorted(shown))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        if name.endswith("_learned_pos"):
-            sublayers = known[name.replace("learned_pos", "sublayers")]
+        if name.endswith("_learned_pos") or name == "embedding_scale":
+            side = "decoder" if name.startswith("decoder") else "encoder"
+            sublayers = known[f"{side}_sublayers"]
             replacing = sublayers.metadata["replace_positions"]
             named = sorted({*replacing(str(options[sublayers.name]).split(","))})
             reason = f"{checks.flag(sublayers.name)} has {', '.join(named)}" if named else ""
@@ -49,11 +52,10 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
 
 def parts_of(options: Mapping[str, Any]) -> set[str]:
     """Return the parts of a model, as ``readers`` name them."""
-    encoder, pooling = options.get("encoder"), options.get("pooling")
-    parts = {str(encoder)} if encoder else set()  # that of translation has no name
-    if pooling:
-        parts.add(f"--pooling {pooling}")
-    if str(encoder or "transformer") == "transformer":
+    encoder = str(options.get("encoder") or "transformer")  # that of translation has no name
+    named = "encoder", "pooling", "da_mapping", "cspan_fusion", "hierarchical"
+    parts = {encoder, *(f"{checks.flag(n)} {options[n]}" for n in named if options.get(n))}
+    if encoder == "transformer":
         for side in ("encoder_sublayers", "decoder_sublayers"):
             parts.update(str(options[side]).split(",") if side in options else [])
     return parts
@@ -90,11 +92,13 @@ class SharedConfig(FairseqDataclass):
         "activation of the concatenated heads: 'relu_in_dman' in dman and sman only, F in Mask "
         "Attention Networks' eq. 5; any other in every attention sublayer: 'relu' in the released "
         "translation code, 'gelu' in the released summarization code",
+        "transformer",
     )
     heads_dropout: float = flag(
         0.0,
         "dropout probability of the heads after their activation; 0.1 in Mask Attention "
         "Networks' released summarization code",
+        "transformer",
     )
 
 
@@ -140,6 +144,7 @@ class SentenceEncoderConfig(MechanismConfig):
         f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
         structural=True,
+        replace_positions=mechanisms.replace_positions,
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
     encoder_attention_heads: int = flag(16, "attention heads", "transformer", "attention", "mtsa")
@@ -176,7 +181,10 @@ class SentenceEncoderConfig(MechanismConfig):
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"
     )
     no_attention_bias: bool = flag(
-        False, "no bias of query and key, in attention also of the value", "attention", "mtsa"
+        False,
+        "no bias of query and key, in attention also of the value",
+        "attention",
+        "--encoder mtsa",
     )
     activation_dropout: float = flag(
         0.0, "dropout probability after the feed-forward activation", "transformer"
@@ -198,7 +206,9 @@ class SentenceEncoderConfig(MechanismConfig):
         False, "a score per feature and pair of tokens", "mpsan", structural=True
     )
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = flag(
-        "both", "scores of the attention; 'none': only values, no attention and no gate", "mtsa"
+        "both",
+        "scores of the attention; 'none': only values, no attention and no gate",
+        "--encoder mtsa",
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = flag(
         "cascaded",

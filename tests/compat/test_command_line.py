@@ -163,6 +163,32 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             ["--encoder-learned-pos True changes nothing: there is --no-token-positional-embedd"],
         ),
         ("da_transformer_summarization", {}, []),
+        ("dman_iwslt_de_en", {"heads_activation": "relu", "heads_dropout": 0.1}, []),
+        ("mtsa_classifier", {"heads_dropout": 0.1}, ["--heads-dropout 0.1 changes nothing: it i"]),
+        ("mtsa_classifier", {"mtsa_scores": "none"}, []),
+        (
+            "dman_classifier",
+            {"encoder_sublayers": "mtsa,ffn", "mtsa_scores": "none", "no_attention_bias": True},
+            [
+                "--no-attention-bias True changes nothing: it is for attention, --encoder mtsa, "
+                "and this model has --encoder transformer, ffn, mtsa, transformer",
+                "--mtsa-scores none changes nothing: it is for --encoder mtsa, and this model has",
+            ],
+        ),
+        ("dman_classifier", {"sentence_ends": "."}, ["--sentence-ends . changes nothing: it is f"]),
+        ("han_classifier", {"sentence_ends": "."}, []),
+        (
+            "da_transformer_classifier",
+            {"da_clip_threshold": 3.0},
+            ["--da-clip-threshold 3.0 changes nothing: it is for --da-mapping clip, and this "],
+        ),
+        ("da_transformer_classifier", {"da_clip_threshold": 3.0, "da_mapping": "clip"}, []),
+        ("cspan_classifier", {"rpr_max_distance": 3}, ["--rpr-max-distance 3 changes nothing: it"]),
+        (
+            "posattn_classifier",
+            {"encoder_sublayers": "rope,ffn", "embedding_scale": "sqrt"},
+            ["--embedding-scale sqrt changes nothing: --encoder-sublayers has rope, and no pos"],
+        ),
     ],
 )
 def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines):
@@ -195,7 +221,7 @@ def test_options_that_an_encoder_reads_declare_it(option, value):
             read.add(name)
             return super().__getattribute__(name)
 
-    options = {"encoder": "transformer", "max_positions": 16, option: value}
+    options = {"encoder": "transformer", "max_positions": 16, "da_mapping": "clip", option: value}
     cfg = Watched(**vars(all_options(Namespace(**options), PosAttnClassifierConfig)))
     ENCODERS[cfg.encoder](cfg, dim=48)
     known = fields(PosAttnClassifierConfig)
