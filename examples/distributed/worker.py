@@ -6,6 +6,7 @@ replace that. The processes share the update that the flags describe, whatever t
 """
 
 import atexit
+import math
 import os
 import sys
 from pathlib import Path
@@ -31,9 +32,15 @@ def share_update(flags, workers):
             continue
         if not (size.isdecimal() and int(size)):
             raise UsageError(f"{names[0]} {size}: must be a positive whole number")
-        each, batches, about = share(int(size), int(frequency), workers, unit)
+        size = int(size)
+        if unit == "sentences":  # fairseq fills batches to a multiple only
+            multiple = int(value_of(flags, "--required-batch-size-multiple") or 8)
+            size -= size % multiple if size > multiple else 0
+        each, batches, about = share(size, int(frequency), workers, unit)
         lines += (f"torchrun: {line}" for line in about.splitlines())
         words += [names[0], str(each), "--update-freq", str(batches)]
+        if unit == "sentences":
+            words += ["--required-batch-size-multiple", str(math.gcd(each, multiple))]
     if not words:
         raise UsageError("FLAGS need the size of a batch: --max-tokens or --batch-size")
     return words, lines

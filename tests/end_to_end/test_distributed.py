@@ -286,6 +286,17 @@ def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named(torc
     assert "4 worker(s) x 1 batch(es) (--update-freq) x 249 tokens = 996 tokens" in output
 
 
+def test_a_share_of_sentences_is_a_whole_batch_of_fairseq(monkeypatch):
+    monkeypatch.syspath_prepend(DISTRIBUTED)
+    from worker import share_update
+
+    words, lines = share_update(["DATA", "--batch-size", "50"], 4)  # one process has 48
+    assert lines[0].endswith(
+        "4 worker(s) x 1 batch(es) (--update-freq) x 12 sentences = 48 sentences"
+    )
+    assert value(words, "--required-batch-size-multiple") == "4"  # by 8, batches have 8 sentences
+
+
 SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\ngpu08\n'"""
 SRUN = r"""printf '%s\n' "$@" """
 
