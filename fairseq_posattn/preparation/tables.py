@@ -20,6 +20,7 @@ from fairseq_posattn.preparation.archives import (
 )
 from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import csv_rows, read_lines
+from fairseq_posattn.text.plain_text import in_form
 
 HELP = (
     ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not, or .parquet; the first line of a "
@@ -69,15 +70,19 @@ def text_lines(path: Path, reader: Reader = read_lines) -> Iterator[Any]:
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
+    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines.
+
+    Names of columns are compared in Unicode's composed form.
+    """
     if file_suffix(path).lower() not in FORMATS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv, .jsonl or .parquet file")
-    location = None
+    location, columns = None, [in_form(column, "nfc") for column in columns]
     if file_suffix(path).lower() == PARQUET:
         rows = text_lines(path, partial(parquet_rows, columns=columns))
     else:
         rows = _choose_reader(path, columns)(text_lines(path), path)
     for location, row in rows:
+        row = {in_form(name, "nfc"): value for name, value in row.items()}
         for column in columns:
             if column not in row:
                 known = ", ".join(map(repr, row))
@@ -96,7 +101,7 @@ def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str
     delimiter = FORMATS[file_suffix(path).lower()]
     if delimiter is None:
         return _json_rows
-    first = next(text_lines(path))
+    first = in_form(next(text_lines(path)), "nfc")
     for candidate in (delimiter, *DELIMITERS):
         if {*columns} <= {name.strip(' "') for name in first.split(candidate)}:
             delimiter = candidate

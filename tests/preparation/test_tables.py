@@ -2,8 +2,11 @@
 
 import csv
 import io
+import itertools
+import json
 import re
 import sys
+import unicodedata
 
 import pytest
 from archive_files import gzipped
@@ -101,6 +104,16 @@ def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, e
     else:
         with pytest.raises(UsageError, match=f"^{re.escape(f'{tmp_path}/{expected}')}"):
             read(tmp_path / name, content)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_names_of_columns_may_have_another_unicode_form(tmp_path, suffix):
+    names = [unicodedata.normalize(form, "chữ") for form in ("NFC", "NFD")]
+    path = tmp_path / f"t{suffix}"
+    for written, asked in itertools.permutations(names):
+        table = f"x;{written}\n1;a\n" if suffix == ".csv" else json.dumps({written: "a"})
+        path.write_text(table, encoding="utf-8")
+        assert [row for _, row in read_rows(path, [asked])] == [["a"]]
 
 
 @pytest.fixture
