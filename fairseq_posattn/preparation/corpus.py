@@ -134,7 +134,7 @@ class RecommendationCorpus(Corpus):
     The reader of ``titles`` yields name and title of each article, the others yield impressions.
     """
 
-    word_rule: str = "moses"
+    word_rule: str = "moses-marks"
     metrics: tuple[str, ...] = ("auc", "mrr", "ndcg5", "ndcg10")
 
     task = criterion = "news_recommendation"

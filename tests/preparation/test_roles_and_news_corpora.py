@@ -209,10 +209,10 @@ DEV = "4\tU3\t11/15/2019 8:00:00 AM\tN9 N3\tN1-0 N3-1\n"
 SUBMISSION = "7\tU3\t11/16/2019 8:00:00 AM\tN3\tN1 N2\n"
 
 
-def mind_release(folder, train=TRAIN, zipped=False):
+def mind_release(folder, train=TRAIN, zipped=False, news=NEWS):
     folder.mkdir(exist_ok=True)
     for part, rows in {"train": train, "dev": DEV, "test": SUBMISSION}.items():
-        files, name = {"news.tsv": NEWS, "behaviors.tsv": rows}, f"MINDsmall_{part}"
+        files, name = {"news.tsv": news, "behaviors.tsv": rows}, f"MINDsmall_{part}"
         if zipped:
             write_archive(folder / f"{name}.zip", files)
         else:
@@ -254,5 +254,21 @@ def test_mind_is_prepared(tmp_path, fairseq_here, capsys, zipped):
     output = capsys.readouterr()
     assert "1 of 3 news have no words in their title" in output.err
     assert "left out 1 news that news.tsv lacks" in output.err
+    assert "do not suit words" not in output.err
     for column in ("history", "candidates", "labels"):
         assert (dest / column / "submission.idx").is_file()
+
+
+def test_titles_keep_combining_marks(tmp_path, fairseq_here, capsys):
+    """Check that scripts without spaces get a warning, others with combining marks none."""
+    for title, share in {
+        "the\u0323 mu\u031b\u0301a": None,
+        "the \u0e17\u0e35\u0e48": "5.3%",
+    }.items():
+        news = NEWS.replace("Rain, again", title)
+        source = mind_release(tmp_path / "source", news=news)
+        options = ["--source", str(source), "--dest", str(tmp_path / "mind"), "--force"]
+        assert prepare("recommendation", ["mind", *options, "--max-unknown", "0.5"]) == 0
+        titles = (tmp_path / "mind/text/titles.words").read_text()
+        assert titles.splitlines()[-1] == title
+        assert (f"{share} of the letters of titles" in capsys.readouterr().err) == bool(share)

@@ -8,8 +8,10 @@ A destination holds, binarized, ``titles/all``, in the order of the dictionary `
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
@@ -18,10 +20,11 @@ from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.binarize import binarize_files
 from fairseq_posattn.preparation.corpora.mind import UNLABELED, Impression
 from fairseq_posattn.preparation.corpus import SPLITS, Readers, RecommendationCorpus
+from fairseq_posattn.preparation.own_labels import UNSUITED
 from fairseq_posattn.preparation.parallel import LineWriter
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
-from fairseq_posattn.text.words import PUBLISHED
+from fairseq_posattn.text.words import PUBLISHED, unsuited_share
 
 COLUMNS = ("history", "candidates", "labels")
 LABELS = {"0": 0, "1": 0}  # dictionary of ``labels``
@@ -65,6 +68,14 @@ class RecommendationPreparation(Preparation):
             for line in map_lines(rule, first.values(), self.options.jobs, "tokenizing titles"):
                 empty += not line
                 file.write(f"{line if self.options.cased else line.lower()}\n")
+        letters = Counter(chain.from_iterable(first.values()))
+        for mark in [one for one in letters if category(one).startswith("M")]:
+            del letters[mark]  # words keep them
+        if (share := unsuited_share(letters, self.options.cased)) > UNSUITED:
+            say(
+                f"warning: {share:.1%} of the letters of titles do not suit words: in news.tsv put "
+                "spaces between the words of scripts without spaces; for Turkish give --cased"
+            )
         if empty:
             say(f"{empty:,} of {len(first):,} news have no words in their title")
         write_dictionary(work / "news.txt", dict.fromkeys(first, 0))
