@@ -27,7 +27,8 @@ def label_of(line: str) -> str:
     """Return the label of a line; see :func:`read_labels`."""
     if line.startswith('{"'):
         try:
-            label = json.loads(line)["label"]
+            row = json.loads(line)
+            label = row["score"] if "label" not in row else row["label"]
         except (ValueError, KeyError, RecursionError):
             pass  # text that begins with a brace
         else:

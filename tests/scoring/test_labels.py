@@ -1,3 +1,4 @@
+import json
 import random
 from statistics import fmean
 
@@ -154,6 +155,23 @@ def test_scores_of_numbers_equal_scipy_and_a_constant_has_correlation_zero():
 @pytest.mark.parametrize("answers", [["yes", "no"], ["nan", "1.0"], ["inf", "1.0"], ["1.0", ""]])
 def test_text_has_no_scores_of_numbers(answers):
     assert numeric_scores(answers, ["1.0", "2.0"]) == {}
+
+
+def test_predicted_numbers_are_scored_as_numbers(write, as_json):
+    lines = [json.dumps({"score": x}) for x in noisy(1, 2)]  # of posattn predict --json
+    files = ["--predictions", write("x", lines), "--references", write("right", [*map(str, RIGHT)])]
+    baseline = ["--baseline", write("y", [f"{x:.4f}" for x in noisy(3, 4)])]
+    result = as_json("labels", [*files, *baseline])
+    expected = number_scores(noisy(1, 2), RIGHT)
+    assert {name: result[name] for name in expected} == pytest.approx(expected)
+    assert result["significance"]["rmse"]["difference"] < 0
+    classes = [
+        "--predictions",
+        write("c", ["1", "2", "2"]),
+        "--references",
+        write("d", ["1", "1", "2"]),
+    ]
+    assert "accuracy" in as_json("labels", classes)
 
 
 def test_a_closer_model_is_significantly_better():

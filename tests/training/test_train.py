@@ -326,6 +326,7 @@ def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkey
         (folder / f"text/test.{side}").touch()
     (tmp_path / "saved").mkdir()
     lines = train.following(Prepared(folder), tmp_path / "saved")
+    assert ("test.score" in lines[1]) == (kind in ("ratings", "relatedness"))
     parse, accepted = argparse.ArgumentParser.parse_args, []
 
     def stop(self, *args, **kwargs):

@@ -1,11 +1,14 @@
-"""Compute accuracy and macro-F1 of a classifier's labels, with confidence intervals.
+"""Compute accuracy and macro-F1 of a classifier's labels, or scores of numbers, with intervals.
 
     posattn predict checkpoint.pt --input test.txt --tokenizer none >predicted.txt
     %(prog)s --predictions predicted.txt --references data-bin/sst5/text/test.label
     %(prog)s --predictions seed1 seed2 seed3 --baseline other1 other2 other3 --references test.label
 
 A file has one label a line, or the output of posattn predict. Several files are runs of one model
-with different seeds: scores are means, with standard deviations. All numbers but p are in percent.
+with different seeds: scores are means, with standard deviations. Labels' scores are in percent.
+
+If the predictions are numbers, and most are no label, the scores are Pearson's r, Spearman's rho,
+and mean squared, root mean squared and mean absolute errors.
 
 "p" tests the difference in accuracy from the baseline by paired bootstrap over examples and runs;
 with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% interval of the
@@ -13,14 +16,22 @@ accuracy, Wilson's for one run, and "significance" also compares the macro-F1.
 """
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.commands.score import FILES, plain_parser
-from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.labels import (
+    accuracy,
+    correct,
+    macro_f1,
+    mcnemar,
+    numeric_scores,
+    read_labels,
+)
 from fairseq_posattn.scoring.outputs import form_warning
-from fairseq_posattn.scoring.result import Result, numbers_of
-from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.scoring.result import Result, metric_of, numbers_of
+from fairseq_posattn.scoring.significance import Group, Statistics
 
 MOST_CLASSES = 1_000  # macro-F1 takes memory for each
 
@@ -45,6 +56,13 @@ def score(options: argparse.Namespace) -> Result:
         if len(run) != len(labels):
             differ = f"{len(run):,} labels, but {len(labels):,} in {options.references}"
             raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
+    known = set(labels)
+    others = sum(label not in known for label in runs[0])
+    numeric = [
+        numeric_scores(run, labels) if 2 * others > len(labels) else {} for run in runs + before
+    ]
+    if all(numeric):
+        return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     if len(classes) > MOST_CLASSES:
         raise UsageError(f"{len(classes):,} different labels: at most {MOST_CLASSES:,} classes")
@@ -57,7 +75,7 @@ def score(options: argparse.Namespace) -> Result:
     lines = [f"{name:<9} {group}" for name, group in groups.items()]
     share = "; of the accuracy Wilson's interval" if groups["accuracy"].is_share else ""
     lines.append(groups["macro_f1"].explanation + share)
-    unknown = sorted({label for run in runs for label in run} - set(labels))
+    unknown = sorted({label for run in runs for label in run} - known)
     named = ", ".join(repr(label) for label in unknown[:3])
     warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
     forms = dict.fromkeys(line for run in (*runs, *before) for line in form_warning(run, labels))
@@ -69,4 +87,20 @@ def score(options: argparse.Namespace) -> Result:
             numbers["p_mcnemar"] = p
             lines.append(f"accuracy: p = {p:.4f} by McNemar's exact test")
     lines.append(f"{len(labels):,} examples")
+    return result
+
+
+def _score_numbers(
+    runs: Sequence[Mapping[str, Statistics]], before: Sequence[Mapping[str, Statistics]]
+) -> Result:
+    """Return the result for :func:`.numeric_scores` of runs, and of a baseline's."""
+    groups, baselines = (
+        {name: Group(metric_of(name), [run[name] for run in some]) for name in runs[0]}
+        for some in (runs, before)
+    )
+    lines = [f"{name:<9} {group}" for name, group in groups.items()]
+    result = Result(numbers_of(groups), [*lines, groups["mse"].explanation], [])
+    if before:
+        result.compare(groups, baselines, {name: name for name in groups})
+    result.lines.append(f"{len(runs[0]['mse']):,} examples")
     return result

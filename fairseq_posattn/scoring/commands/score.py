@@ -19,7 +19,7 @@ from fairseq_posattn.text.lines import read_file
 KINDS = {
     "bleu": "BLEU, chrF, TER and COMET of translations",
     "rouge": "ROUGE of summaries",
-    "labels": "accuracy and macro-F1 of labels",
+    "labels": "accuracy and macro-F1 of labels, errors of numbers",
     "srl": "F1 of semantic roles",
     "ranking": "AUC, MRR and nDCG of rankings",
 }

@@ -358,7 +358,7 @@ def following(prepared: Prepared, save_dir: Path) -> list[str]:
         command = "translate" if prepared.kind == "translation" else "summarize"
         lines = [f'echo "..." | posattn {command} {saved}']
     if prepared.kind == "classification" and prepared.metric != "accuracy":
-        del lines[1]  # predictions are numbers
+        lines[1] = lines[1].removesuffix("label") + "score"  # predictions are numbers
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
     if prepared.kind not in ("tagging", "recommendation"):  # their inputs are not sentences alone
         lines.append(f"posattn look {saved} --serve")
