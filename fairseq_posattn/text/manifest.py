@@ -14,7 +14,7 @@ RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of the
 # Metrics to minimize
 LOWER_IS_BETTER = frozenset(("loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"))
 FIX = "prepare the data again"
-LIKE = "prepare it with posattn prepare ... --like"
+LIKE = "prepare it with posattn prepare ... own --like"
 SIDES = ("source", "target")  # languages of summaries
 KIND_OF_TASK = {
     "sentence_prediction": "classification",

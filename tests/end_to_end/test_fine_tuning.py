@@ -90,5 +90,5 @@ def test_prepare_train_fine_tune_distill_translate(posattn, tmp_path):
     command = ["train", "data/other", "--from", "checkpoints/moved", "--cpu"]
     _, error = posattn(*command, "--", "--max-update", "1", status=1)
     assert error.splitlines()[-1].startswith("posattn train: error: ")
-    assert "posattn prepare ... --like" in error.splitlines()[-1]
+    assert "posattn prepare ... own --like" in error.splitlines()[-1]
     assert manifest.read(tmp_path / "data/medical").languages == ("de", "en")

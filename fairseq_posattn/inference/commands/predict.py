@@ -8,7 +8,8 @@ cannot be read, with a warning. A line that is longer than the model reads is cu
 Input is answered as it arrives, without buffering.
 
 A tagger of semantic roles reads the positions of a sentence's predicates, from 0, separated by
-commas, a TAB and the sentence:
+commas, a TAB and the sentence. Positions count tokens: "don't" and "hats." are two each, but one
+with --tokenizer spaces.
 
     printf '2\\tMy cats love hats.\\n' | %(prog)s checkpoints/ewt/checkpoint_best.pt
 
