@@ -69,7 +69,7 @@ class RecommendationPreparation(Preparation):
                 empty += not line
                 file.write(f"{line if self.options.cased else line.lower()}\n")
         letters = Counter(chain.from_iterable(first.values()))
-        for mark in [one for one in letters if category(one).startswith("M")]:
+        for mark in [letter for letter in letters if category(letter)[0] == "M"]:
             del letters[mark]  # words keep them
         if (share := unsuited_share(letters, self.options.cased)) > UNSUITED:
             say(
