@@ -207,7 +207,7 @@ class Predictor(LineReader):
         try:
             if self.expects_pairs:
                 return self.encode(text.split("\t"), number, self.notes)
-            encoded = self.encode([text.replace("\t", " ")], number, self.notes)
+            encoded = self.encode([text], number, self.notes)
         except EmptySentenceError:
             return None
         if "\t" in text.strip():
@@ -242,7 +242,7 @@ class Predictor(LineReader):
         return [tokens[: cfg.max_positions] for tokens in sequences]
 
     def _encode_sentence(self, sentence: str) -> Tensor:
-        text = self.words(sentence)
+        text = self.words(sentence.replace("\t", " "))  # as in training
         tokens = self.split(text.lower() if self.lower else text).split()
         ids = token_ids(tokens, self.dictionary, "<mask>")  # which the task adds
         if not len(ids):

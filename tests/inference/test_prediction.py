@@ -196,6 +196,12 @@ def test_prepared_text_is_not_split_into_subwords_again(data, write, capsys):
     assert known == words == subwords
 
 
+def test_a_tab_in_a_text_is_a_space():
+    seen = []
+    load(words=lambda text: seen.append(text) or text)("a\tb")
+    assert seen == ["a b"]
+
+
 def test_one_bad_line_does_not_end_the_file(write, capsys):
     """Check a line longer than the model reads, TABs, and bytes that are no text."""
     lines = [b"a b", b"a " * 600, b"d\te", b"a\xff", b"d\xff", b" \ta\t", b"", b"d e"]

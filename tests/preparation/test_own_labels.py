@@ -162,6 +162,13 @@ def test_text_that_words_do_not_suit_gets_subwords_that_lose_nothing(
     assert manifest.read(dest).word_rule == "moses-marks"
 
 
+def test_subwords_have_a_space_for_each_tab_as_in_prediction(tmp_path, custom):
+    rows = [(f"a\tb {n % 7}", MOODS[n % 2], 0) for n in range(60)]
+    dest = custom(table(tmp_path / "moods.csv", rows), "--subwords", "sentencepiece")
+    texts = {whole_words(line, "sentencepiece") for line in lines(dest / "text/train.input0")}
+    assert texts <= {f"a b {n}" for n in range(7)}
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -120,7 +120,7 @@ class ClassificationPreparation(Preparation):
 
     def _lines(self, read: Callable[[], Iterator[Example]]) -> Iterator[str]:
         for example in islice(read(), self.options.limit):
-            yield from map(one_line, example.inputs)
+            yield from (one_line(text).replace("\t", " ") for text in example.inputs)
 
     def _placed(self, readers: Readers, cut: Rule) -> Iterator[Placed]:
         """Tokenize published splits; hold validation out of training if it is not published."""
@@ -164,7 +164,8 @@ class ClassificationPreparation(Preparation):
             words, case = self.template.tokenizer(""), str
 
         def tokenize(example: Example) -> Example:
-            texts = (one_line(words(checked_text(raw, example.location))) for raw in example.inputs)
+            texts = (checked_text(text, example.location) for text in example.inputs)
+            texts = (one_line(words(text.replace("	", " "))) for text in texts)
             texts = (text if is_visible(text) else "" for text in texts)
             return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
