@@ -197,8 +197,9 @@ class TensorizedAttention(Mechanism):
         cls, flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
     ) -> dict[str, Any]:
         read = super().read_flags(flags, layer)
-        given = "--mtsa-masks", read["masks"], layer.num_heads, layer.causal
-        masks = () if read["masks"] == "none" else read_masks(*given)
+        heads = layer.num_heads, layer.causal
+        text = read["masks"]
+        masks = () if text == "none" else read_masks("--mtsa-masks", text, *heads)
         names = "source", "source_layers", "source_bias", "divide_source"
         of, layers, bias, divide = (read.pop(name) for name in names)
         source = SourceMaps(of, layers, bias, divide, activation)

@@ -54,7 +54,8 @@ def parts_of(options: Mapping[str, Any]) -> set[str]:
     """Return the parts of a model, as ``readers`` name them."""
     encoder = str(options.get("encoder") or "transformer")  # that of translation has no name
     named = "encoder", "pooling", "da_mapping", "cspan_fusion", "hierarchical"
-    parts = {encoder, *(f"{checks.flag(n)} {options[n]}" for n in named if options.get(n))}
+    values = {name: options[name] for name in named if options.get(name)}
+    parts = {encoder, *(f"{checks.flag(n)} {v}".removesuffix(" True") for n, v in values.items())}
     if encoder == "transformer":
         for side in ("encoder_sublayers", "decoder_sublayers"):
             parts.update(str(options[side]).split(",") if side in options else [])

@@ -59,11 +59,11 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     hierarchical: bool = flag(
         False, "encode the sentences of a document, then their sequence, by separate encoders"
     )
-    sentence_separator: str = flag("<sep>", "token between sentences", "--hierarchical True")
+    sentence_separator: str = flag("<sep>", "token between sentences", "--hierarchical")
     sentence_ends: str = flag(
         "",
         "tokens that end a sentence, such as '. ! ?', where there are no separators",
-        "--hierarchical True",
+        "--hierarchical",
     )
     language_model: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
