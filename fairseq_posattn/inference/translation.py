@@ -254,8 +254,8 @@ class Translator(Reloadable):
         """Return the translations of encoded lines, in order; see :meth:`__call__`."""
         results = [BLANK] * len(lines)
         lengths = [len(line.tokens) for line in lines]
-        # With max_len_a the output length of a batch depends on its longest line.
-        equal_lengths = self.generation.max_len_a != 0
+        # With these the output length of a batch depends on its longest line.
+        equal_lengths = self.generation.max_len_a != 0 or self.generation.match_source_len
         for rows in batches(lengths, batch_size, max_tokens, equal_lengths):
             translations = self.translate([lines[row] for row in rows])
             for row, translation in zip(rows, translations, strict=True):

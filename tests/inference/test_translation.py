@@ -57,11 +57,17 @@ def test_threads_share_a_translator(source, int8):
     assert [[result.text for result in answer] for answer in answers] == expected
 
 
-def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
-    translator = load(max_len_a=0.5, max_len_b=0)
-    alone = [translator(line).text for line in source]
-    assert [result.text for result in translator(source)] == alone
-    assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
+@pytest.mark.parametrize(
+    "lengths",
+    [{"max_len_a": 0.5, "max_len_b": 0}, {"match_source_len": True, "beam": 20, "nbest": 20}],
+)
+def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(lengths, source):
+    translator = load(**lengths)
+    alone = [[one.text for one in translator(line).hypotheses] for line in source]
+    results = translator(source)
+    assert [[one.text for one in result.hypotheses] for result in results] == alone
+    assert len({len(line.split()) for line in source}) > 1
+    assert [best for best, *_ in alone] != EXPECTED or "nbest" in lengths
 
 
 def test_int8_changes_scores_and_no_translation(source, translator, write, capsys):
