@@ -27,6 +27,7 @@ FORM = "application/x-www-form-urlencoded"
 METRICS = {  # by name: its kind for Prometheus, and its description
     "requests_total": ("counter", "requests by HTTP status"),
     "lines_total": ("counter", "translated lines"),
+    "longest_total": ("counter", "lines answered with the maximum output length, maybe cut"),
     "batches_total": ("counter", "batches of lines that were translated together"),
     "seconds_total": ("counter", "seconds of translation"),
     "waiting": ("gauge", "lines that wait for their translation"),
@@ -106,6 +107,7 @@ class Batches:
         self.counts["seconds_total"] += time.perf_counter() - started  # type: ignore[assignment]
         for some, result in requests:
             translations = [next(results) for _ in some]
+            self.counts["longest_total"] += sum(one.is_longest for one in translations)
             if not result.done():
                 result.set_result(translations)
         return []

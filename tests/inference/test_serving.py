@@ -73,6 +73,12 @@ def post(url, fields, headers=None):
         return error.code, json.load(error)
 
 
+def metrics_of(url):
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        lines = response.read().decode().splitlines()
+    return dict(line.split() for line in lines if "#" not in line)
+
+
 def test_clients_at_once_get_what_the_translator_answers(url, source):
     client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(url)
     assert client.languages() == [
@@ -82,9 +88,7 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
     with ThreadPoolExecutor(16) as clients:
         answers = list(clients.map(lambda text: client.translate(text, "de", "en"), source * 3))
     assert answers == EXPECTED * 3
-    with urllib.request.urlopen(f"{url}/metrics") as response:
-        lines = response.read().decode().splitlines()
-    metrics = dict(line.split() for line in lines if "#" not in line)
+    metrics = metrics_of(url)
     batches, lines = (int(metrics[f"posattn_{name}_total"]) for name in ("batches", "lines"))
     assert batches < lines == len(answers)
     assert int(metrics["posattn_waiting"]) == 0
@@ -146,12 +150,14 @@ def test_the_target_can_tell_the_source():
 
 
 def test_limits_and_a_clean_end():
-    with running("--max-waiting", "3", "--max-body", "1000") as (url, server):
+    limits = ("--max-waiting", "3", "--max-body", "1000", "--max-len-b", "1")
+    with running(*limits) as (url, server):
         fields = {"source": "de", "target": "en"}
         status, answer = post(url, fields | {"q": ["A"] * 4})
         assert status == 413 and "4 lines; send at most 3" in answer["error"]
         assert post(url, fields | {"q": "A" * 1000})[0] == 413
         assert post(url, fields | {"q": "A"})[0] == 200
+        assert metrics_of(url)["posattn_longest_total"] == "1"
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
 
