@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import Progress, map_chunks
+from fairseq_posattn.common.progress import Progress, map_chunks, say
 from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.lines import file_lines
 
@@ -39,22 +39,29 @@ class Settings(NamedTuple):
 
 
 class Teacher:
-    """A function from a part to its number and new targets; loads the models at the first call."""
+    """A function from a part to its number, new targets and how many are the original ones.
+
+    It loads the models at the first call.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.translator: Translator | None = None
 
-    def __call__(self, part: tuple[int, list[Pair]]) -> tuple[int, list[str]]:
+    def __call__(self, part: tuple[int, list[Pair]]) -> tuple[int, list[str], int]:
         translator = self.translator = self.translator or self._load()
         number, pairs = part
         lines = translator.encode([source for source, _ in pairs])
         translations = translator.translate_all(lines, *self.settings.batch)
-        targets = [
-            target if line.cut or not translation.hypotheses else self._choose(translation, target)
-            for (_, target), line, translation in zip(pairs, lines, translations, strict=True)
+        kept = [
+            line.cut or not translation.hypotheses or translation.is_longest
+            for line, translation in zip(lines, translations, strict=True)
         ]
-        return number, targets
+        targets = [
+            target if is_kept else self._choose(translation, target)
+            for (_, target), translation, is_kept in zip(pairs, translations, kept, strict=True)
+        ]
+        return number, targets, sum(kept)
 
     def _load(self) -> "Translator":
         import torch
@@ -111,13 +118,18 @@ class Parts:
         sizes = {n: min(PART, self.count - n * PART) for n in range(shard, self.number, shards)}
         done = sum(size for n, size in sizes.items() if n not in wanted)
         chunks = ([part] for part in self._read() if part[0] in wanted)
+        kept = 0
         with Progress("translating", "lines", sum(sizes.values()), done) as progress:
-            for [(part, targets)] in map_chunks(
+            for [(part, targets, count)] in map_chunks(
                 Teacher(settings), chunks, settings.processes, "spawn"
             ):
                 with writing(self.path(part)) as file:
                     file.writelines(f"{target}\n" for target in targets)
                 progress.add(len(targets))
+                kept += count
+        if kept:
+            why = "the teacher cannot read them whole, or its translation has the maximum length"
+            say(f"lines that keep their target: {kept:,}; {why} (--max-len-a, --max-len-b)")
 
     def _read(self) -> Iterator[tuple[int, list[Pair]]]:
         sides = (file_lines(path) for path in self.files)

@@ -167,6 +167,16 @@ def test_lines_that_are_too_long_or_blank_keep_their_target(data, source):
     assert binarized("new", "train", "en") == [EXPECTED[0], "B", "C"]
 
 
+def test_translations_of_the_maximum_length_are_not_targets(data, source, capsys):
+    longest = max(len(text.split()) for text in EXPECTED)
+    assert run("--max-len-b", longest) == 0
+    short = [len(text.split()) < longest for text in EXPECTED]
+    both = zip(EXPECTED, (TARGETS[n % 3] for n in range(len(source))), short, strict=True)
+    expected = [text if is_short else target for text, target, is_short in both]
+    assert binarized("new", "train", "en") == expected != EXPECTED
+    assert f"lines that keep their target: {short.count(False)}; " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "words, problem",
     [

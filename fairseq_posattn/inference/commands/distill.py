@@ -5,7 +5,7 @@
 translates the training side of the prepared folder and writes a folder like it, for posattn train;
 validation and test sets stay the same (sequence-level distillation, Kim and Rush, 2016). Several
 teachers form an ensemble. Rerun the same command to resume. Lines that the teacher cannot read
-whole, or not translate, keep their target.
+whole, or translates with the maximum output length, keep their target, and are counted.
 
 Jobs on several machines that share a disk take --shard 1/2 and --shard 2/2; the last job writes the
 folder.
