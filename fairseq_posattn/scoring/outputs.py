@@ -94,9 +94,13 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     require_known(wanted.values(), references or path)
     prepared = generated.subwords()
     sources = [generated.sources[number] for number in numbers if number in generated.sources]
+    sides = [written.get(number, "") for number in numbers], [wanted[number] for number in numbers]
+    if marks == "auto" and references is None:  # fairseq writes both sides alike
+        kinds = {find_marks(side, prepared) for side in sides} - {"none"}
+        marks = kinds.pop() if len(kinds) == 1 else marks
     return Pairs(
-        remove_marks([written.get(number, "") for number in numbers], marks, prepared),
-        remove_marks([wanted[number] for number in numbers], marks, prepared),
+        remove_marks(sides[0], marks, prepared),
+        remove_marks(sides[1], marks, prepared),
         missing=len(wanted) - len(written),
         skipped=numbers[-1] + 1 - len(numbers),
         language=generated.language,

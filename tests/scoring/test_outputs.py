@@ -134,6 +134,13 @@ def test_marks_of_another_preparation_are_text():
     assert remove_marks(lines) == lines
 
 
+def test_marks_of_one_side_of_generated_text_are_those_of_both(write):
+    lines = [f"T-{n}\ta lan@@ ge\nH-{n}\t-1\ta b\n" for n in range(20)]
+    lines[3] = "T-3\ta lan@@ ge\nH-3\t-1\ta lan@@ ge\n"
+    pairs = from_generated(write("out", "".join(lines)))
+    assert pairs.hypotheses[3] == pairs.references[3] == "a lange"
+
+
 WITH_UNKNOWN = "T-1\tthe <<unk>>\nH-1\t-1\tthe <unk>\nT-0\ta b\nH-0\t-1\ta b\n"
 
 
