@@ -172,9 +172,11 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
             raise Refused(413, f"the request has over {most:,} bytes; send fewer texts")
     try:
         if request.headers.get("content-type", "").lower().startswith(FORM):
-            form = parse_qs(body.decode(), keep_blank_values=True)
+            form = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
             return {name: values[-1] for name, values in form.items()}
         fields = json.loads(body)
+    except UnicodeDecodeError:
+        raise Refused(400, "the request is not UTF-8; send the text in UTF-8") from None
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):

@@ -110,6 +110,7 @@ def test_lists_lines_and_alternatives(url, source, translator):
     [
         (b"q=", "no JSON object"),
         (b"[" * 100_000, "no JSON object"),
+        (b'{"q": "l\xe4uft"}', "not UTF-8"),
         ({"source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": ["A", 1], "source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": "A", "source": "fr", "target": "en"}, "source: no model for 'fr'; choose from de"),
@@ -124,6 +125,12 @@ def test_lists_lines_and_alternatives(url, source, translator):
 def test_a_wrong_request_is_told_what_is_wrong(url, fields, words):
     status, answer = post(url, fields)
     assert status == 400 and words in answer["error"]
+
+
+def test_a_form_in_another_encoding_is_refused(url):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, answer = post(url, b"q=l%E4uft&source=de&target=en", form)
+    assert status == 400 and "not UTF-8" in answer["error"]
 
 
 def test_a_form_is_answered_as_json_is(url, source):
