@@ -107,7 +107,7 @@ class Batches:
         self.counts["seconds_total"] += time.perf_counter() - started  # type: ignore[assignment]
         for some, result in requests:
             translations = [next(results) for _ in some]
-            self.counts["longest_total"] += sum(one.is_longest for one in translations)
+            self.counts["longest_total"] += sum(each.is_longest for each in translations)
             if not result.done():
                 result.set_result(translations)
         return []
