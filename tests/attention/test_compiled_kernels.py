@@ -27,17 +27,17 @@ import no_driver
 
 class Launcher:
     def __init__(self, source, metadata):
-        self.given = None
+        self.arguments = None
 
     def __call__(self, *args):
-        given = flatten(args[9:])  # behind grid, stream, function, metadata and hooks
-        repeated.append(self.given is not None)
-        assert given == (self.given or given), (given, self.given)
-        self.given = given
+        arguments = flatten(args[9:])  # behind grid, stream, function, metadata and hooks
+        repeated.append(self.arguments is not None)
+        assert arguments == (self.arguments or arguments), (arguments, self.arguments)
+        self.arguments = arguments
 
 def flatten(args):
     if isinstance(args, tuple):
-        return [flatten(one) for one in args]
+        return [flatten(arg) for arg in args]
     return type(args) if isinstance(args, (torch.Tensor, type(None))) else args
 
 no_driver.NoDriver.launcher_cls = Launcher

@@ -57,7 +57,7 @@ MASKS = {
     "none": None,
     "directions": torch.stack([PAST, PAST.t()]),
     "penalties": torch.stack([PENALTIES, PENALTIES + PAST]),
-    "one": PENALTIES + PAST,
+    "single": PENALTIES + PAST,
 }
 SCALES = ["log_sigmoid", "identity"]
 FORMS = {"mapping": MAPPINGS, "adjustment": ADJUSTMENTS, "clip_threshold": [0.8]}
@@ -69,8 +69,8 @@ OPTIONS = [
     ("mtsa", "reference", IDENTITY | {"token_scale": SCALES}),
     ("mtsa", "sdpa", IDENTITY),
     ("mpsan", "reference", {"constant": [1.0, 5.0], "mask": MASKS}),
-    ("disan", "reference", {"constant": [2.0, 5.0], "mask": ["none", "one"]}),
-    *(("masked", impl, {"mask": ["penalties", "one"]}) for impl in ("reference", "sdpa")),
+    ("disan", "reference", {"constant": [2.0, 5.0], "mask": ["none", "single"]}),
+    *(("masked", impl, {"mask": ["penalties", "single"]}) for impl in ("reference", "sdpa")),
 ]
 VARIANTS = [
     (name, impl, dict(zip(options, chosen, strict=True)))
@@ -133,8 +133,8 @@ def test_second_derivatives_and_functional_transforms(name):
     def loss(tensors):
         return case({**rest, **tensors}, impl="reference").sin().sum()
 
-    def positional(*given):
-        return loss(dict(zip(tensors, given, strict=True)))
+    def positional(*values):
+        return loss(dict(zip(tensors, values, strict=True)))
 
     torch.autograd.gradgradcheck(positional, tuple(tensors.values()), fast_mode=True)
     expected = torch.autograd.grad(loss(tensors), tensors.values(), materialize_grads=True)
@@ -147,7 +147,7 @@ def test_second_derivatives_and_functional_transforms(name):
 
 def test_a_named_implementation_serves_long_texts_too(monkeypatch):
     monkeypatch.setattr(softmax, "LONG_TEXT", 4)
-    monkeypatch.setattr(softmax, "sdpa_attention", lambda *given, **options: "by sdpa")
+    monkeypatch.setattr(softmax, "sdpa_attention", lambda *args, **options: "by sdpa")
     with torch.no_grad():
         assert CASES["dman"](CASES["dman"].arguments(Sizes()), impl="sdpa") == "by sdpa"
 
@@ -229,10 +229,10 @@ def test_weights_are_before_dropout_and_zero_at_padding(name):
     torch.testing.assert_close(dropped, weights)
 
 
-LATE = [("da", "reference", {"adjustment": place}) for place in ("late_add", "late_multiply")]
+LATE = [("da", "reference", {"adjustment": late}) for late in ("late_add", "late_multiply")]
 
 
-@pytest.mark.parametrize(("name", "impl", "options"), [*((*one, {}) for one in SERVED), *LATE])
+@pytest.mark.parametrize(("name", "impl", "options"), [*((*pair, {}) for pair in SERVED), *LATE])
 def test_dropout_keeps_the_mean_and_acts_only_in_training(name, impl, options):
     arguments = CASES[name].arguments(Sizes(batch=1, heads=2, features=2)) | options
     kept = CASES[name](arguments, impl=impl)

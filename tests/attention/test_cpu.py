@@ -42,7 +42,7 @@ def choose(monkeypatch):
 
 @pytest.fixture
 def products(choose, monkeypatch):
-    """Return the list of shapes that oneDNN multiplies, small ones included."""
+    """Return the list of shapes that oneDNN multiplies, small shapes included."""
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
@@ -113,7 +113,7 @@ def test_autocast_and_tracing_use_pytorch(products):
 
 @pytest.fixture
 def batches(choose, monkeypatch):
-    """Return the list of shapes of batches that oneDNN multiplies, small ones included."""
+    """Return the list of shapes of batches that oneDNN multiplies, small shapes included."""
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
@@ -177,7 +177,7 @@ def test_a_query_and_a_cache_of_positions_equal_float64(monkeypatch, query, cach
     summed, sum_rows, split = [], cpu._sum_rows, []
     monkeypatch.setattr(cpu, "_sum_rows", lambda *ab: summed.append(0) or sum_rows(*ab))
     monkeypatch.setattr(torch, "cat", lambda *ab, cat=torch.cat: split.append(0) or cat(*ab))
-    for _ in range(2):  # places are kept
+    for _ in range(2):  # indices are cached
         rows = torch.randn(cache).permute(1, 2, 0, 3)
         weights = torch.randn(*query[:3], rows.size(2))
         for a, b in ((torch.randn(query), rows.mT), (weights, rows)):
@@ -238,13 +238,13 @@ def test_the_processor_decides_or_the_variable(
 
 
 @pytest.mark.parametrize(
-    ("named", "given", "kept"),
+    ("named", "value", "kept"),
     [("onednn", None, "64"), ("onednn", "7", "7"), ("torch", None, None)],
 )
-def test_onednn_keeps_the_code_of_fewer_shapes(choose, monkeypatch, named, given, kept):
+def test_onednn_keeps_the_code_of_fewer_shapes(choose, monkeypatch, named, value, kept):
     for name in CACHES:
-        monkeypatch.setenv(name, given or "")
-        if given is None:
+        monkeypatch.setenv(name, value or "")
+        if value is None:
             monkeypatch.delenv(name)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     choose(named)
@@ -256,8 +256,8 @@ def test_onednn_keeps_the_code_of_fewer_shapes(choose, monkeypatch, named, given
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.95])
-def test_elements_are_dropped_with_the_given_probability(p):
-    """Within five standard errors, at each place among the four numbers of a draw."""
+def test_elements_are_dropped_with_probability_p(p):
+    """Within five standard errors, at each index among the four numbers of a draw."""
     torch.manual_seed(0)
     kept = draw_mask(torch.empty(250_000, 4), p)
     assert kept.dtype == torch.int8 and set(kept.unique().tolist()) == {0, 1}
@@ -333,9 +333,9 @@ def test_autocast_has_gradients_of_the_factors_types():
 
 def test_a_mask_is_saved_as_bytes_and_no_dropped_weights():
     x, weights = leaves((2, 5, 6), (2, 5, 5), dtype=torch.float32)
-    types = [one.dtype for one in saved_for_backward(lambda: drop(x, 0.3))]
+    types = [tensor.dtype for tensor in saved_for_backward(lambda: drop(x, 0.3))]
     assert types == [torch.int8]
-    types = [one.dtype for one in saved_for_backward(lambda: dropout_matmul(weights, x, 0.3))]
+    types = [tensor.dtype for tensor in saved_for_backward(lambda: dropout_matmul(weights, x, 0.3))]
     assert sorted(types, key=str) == [torch.float32, torch.float32, torch.int8]
 
 

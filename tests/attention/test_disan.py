@@ -21,8 +21,8 @@ def test_both_directions_equal_the_equation_with_dropout_before_every_linear_lay
     draws = Draws(monkeypatch)
     output = module.double()(tokens, PADDING)
     features = {"tokens": 4, "scores": 3, "gate": 6}
-    places = {f"{part} {way}": (4, 5, dim) for way in DIRECTIONS for part, dim in features.items()}
-    drawn = draws.named(0.3, **places)
+    shapes = {f"{part} {way}": (4, 5, dim) for way in DIRECTIONS for part, dim in features.items()}
+    drawn = draws.named(0.3, **shapes)
     halves = []
     for block, way in zip(module.blocks, DIRECTIONS, strict=True):
         h = (tokens * drawn[f"tokens {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias

@@ -50,7 +50,7 @@ def test_mask_attention_equals_the_equation(impl):
     tensors = inputs()[:3]
     (logits,) = leaves((4, 3, 5, 5), seed=3)
     blocked = torch.zeros(5, 5, dtype=torch.bool)
-    blocked[:, 2] = blocked[0] = True  # a key for all queries, and all keys for one
+    blocked[:, 2] = blocked[0] = True  # a key for all queries, and all keys for a query
     log_mask = torch.sigmoid(logits).log().masked_fill(blocked, -math.inf)
     arguments = dict(zip(NAMES, tensors, strict=False)) | {"mask": log_mask}
     output = mask_attention(*tensors, torch.sigmoid(logits) * ~blocked, impl=impl)

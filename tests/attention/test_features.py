@@ -21,7 +21,7 @@ def options_of(name, causal=True):
 
 
 def padding_of(batch, length, device="cpu"):
-    """Return padding: the first sentence's last third, the last one's first third."""
+    """Return padding: last third of the first sentence, first third of the last."""
     padding = torch.zeros(batch, length, dtype=torch.bool, device=device)
     padding[0, -length // 3 :] = padding[-1, : length // 3] = True
     return padding

@@ -46,9 +46,9 @@ def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
     tensors = [t.detach().to(DEVICE, dtype).requires_grad_() for t in leaves(*shapes.values())]
 
     def by_kernels(*tensors):
-        given = dict(zip(shapes, tensors, strict=True))
-        weight, shift = given.pop("weight"), given.pop("shift")
-        total = Sum(DropoutStreams(), given.pop("x").transpose(0, 1), **given)
+        inputs = dict(zip(shapes, tensors, strict=True))
+        weight, shift = inputs.pop("weight"), inputs.pop("shift")
+        total = Sum(DropoutStreams(), inputs.pop("x").transpose(0, 1), **inputs)
         if kind == "no norm":
             return total.total() + 0 * (weight + shift)
         norm = SimpleNamespace(weight=weight, bias=shift, eps=1e-5)
@@ -67,7 +67,7 @@ def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
 
 def test_dropout_of_a_sum_is_the_same_backward():
     output = torch.ones(T, B, 40, device=DEVICE, requires_grad=True)
-    x, bias = (torch.zeros_like(one, requires_grad=True) for one in (output, output[0, 0]))
+    x, bias = (torch.zeros_like(like, requires_grad=True) for like in (output, output[0, 0]))
     streams = DropoutStreams()
     first, second = (Sum(streams, x, output, bias, P).total() for _ in range(2))
     kept = first != 0
@@ -115,18 +115,18 @@ def arguments(side):
         *((DecoderLayer, True, "gelu"), (DecoderLayer, False, "relu")),
     ],
 )
-def test_a_layer_by_kernels_equals_one_without(side, before, activation):
+def test_a_layer_by_kernels_equals_a_layer_without(side, before, activation):
     results = []
     for impl in ("triton", "reference"):
         layer = build(side, impl, normalize_before=before, activation=activation)
-        given = arguments(side)
-        output = layer(*given)
+        inputs = arguments(side)
+        output = layer(*inputs)
         output = output[0] if isinstance(output, tuple) else output
-        results.append((output, *gradients(output, [given[0], *layer.parameters()])))
+        results.append((output, *gradients(output, [inputs[0], *layer.parameters()])))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
-def test_dropout_of_a_layer_acts_in_its_places():
+def test_dropout_acts_on_outputs_and_activations():
     layer = build(EncoderLayer, "triton", normalize_before=True, dropout=1.0)
     x, padding = arguments(EncoderLayer)
     assert torch.equal(layer(x, padding), x)
@@ -138,12 +138,12 @@ def test_dropout_of_a_layer_acts_in_its_places():
 def test_a_checkpointed_layer_repeats_its_dropout(reentrant):
     options = {"normalize_before": True, "dropout": P, "activation_dropout": P}
     layer, results = build(EncoderLayer, "triton", ("san", "ffn"), **options), []
-    for run in (layer, lambda *given: checkpoint(layer, *given, use_reentrant=reentrant)):
+    for run in (layer, lambda *inputs: checkpoint(layer, *inputs, use_reentrant=reentrant)):
         torch.manual_seed(2)
-        given = arguments(EncoderLayer)
+        inputs = arguments(EncoderLayer)
         layer.zero_grad()
-        run(*given).square().sum().backward()
-        results.append([given[0].grad, *(p.grad for p in layer.parameters())])
+        run(*inputs).square().sum().backward()
+        results.append([inputs[0].grad, *(p.grad for p in layer.parameters())])
     torch.testing.assert_close(*results, rtol=0, atol=0)
 
 

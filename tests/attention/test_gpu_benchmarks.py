@@ -53,8 +53,8 @@ def test_all_parts_fill_the_tables(tmp_path):
     assert rehearse(tmp_path) == order
     results = Results(tmp_path / "results", tmp_path)
     text = {name: re.sub(" +", " ", write(results)) for name, write in BLOCKS.items()}
-    for place in ("times", "times of positions"):
-        assert "| dman | 8 | training |" in text[place]
+    for block in ("times", "times of positions"):
+        assert "| dman | 8 | training |" in text[block]
     assert text["updates"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2
     for row in ("both, half precision", "distance_scores float16 16"):
         assert f"| {row} |" in text["updates"]

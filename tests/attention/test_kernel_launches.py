@@ -163,7 +163,7 @@ def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_ker
     ("name", "length"), [("dman", 40), *product(KINDS[1:], [20]), ("mtsa", 40)]
 )
 def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
-    """Hooks that offload saved tensors return contiguous ones."""
+    """Hooks that offload saved tensors return them contiguous."""
     replace_kernels(Compiled)
     attend, tensors = call(name, length, features=40)
     arguments = [t.detach().movedim(-2, 0).contiguous().movedim(0, -2) for t in tensors[:3]]
@@ -176,7 +176,7 @@ def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length,
 
 @pytest.fixture
 def gpu_extrema(monkeypatch):
-    """Let the interpreter's maximum and minimum ignore NaN, as a GPU's do unless told otherwise."""
+    """Let the interpreter's maximum and minimum ignore NaN, as a GPU's do by default."""
     if DEVICE == "cpu":
         from triton.runtime.interpreter import InterpreterBuilder
 
@@ -218,7 +218,7 @@ def test_the_operator_describes_its_results(name, module, monkeypatch):
     """Sizes, strides and types of the results and of the gradients, as a compiler uses them."""
     kernel = module.differentiable
     calls, forward = [], kernel.run_forward
-    record = lambda prepared, given: calls.append(given) or forward(prepared, given)  # noqa: E731
+    record = lambda plan, inputs: calls.append(inputs) or forward(plan, inputs)  # noqa: E731
     monkeypatch.setattr(kernel, "run_forward", record)
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=0.3)
     attend(*tensors)

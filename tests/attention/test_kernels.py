@@ -77,7 +77,7 @@ def test_queries_are_the_last_of_the_positions(name, queries, keys):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dman", "da", "alibi"])
 def test_several_tiles_of_the_past(name):
-    """The last tile has a single one of 65 positions."""
+    """The last tile has one of 65 positions."""
     check(name, 65, key_padding_mask=padding_of(BATCH, 65), causal=True)
 
 

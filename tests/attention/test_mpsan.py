@@ -54,7 +54,7 @@ def test_half_precision_is_finite(dtype):
     output = module(tokens, PADDING)
     assert output.dtype == dtype and output.isfinite().all()
     output.sum().backward()
-    assert all(one.grad.isfinite().all() for one in (tokens, *module.parameters()))
+    assert all(tensor.grad.isfinite().all() for tensor in (tokens, *module.parameters()))
 
 
 @pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
@@ -69,10 +69,10 @@ def test_equals_the_equations_with_dropout_before_every_linear_layer(
     (tokens,) = leaves((4, 5, 6))
     draws = Draws(monkeypatch)
     output = module(tokens, PADDING)
-    places = {"tokens": (4, 2, 5, 6), "scores": (4, 2, 5, 6)}
+    shapes = {"tokens": (4, 2, 5, 6), "scores": (4, 2, 5, 6)}
     fusions = {"position": {"fusion": (4, 5, 6)}, "gate": {f"gate {n}": (4, 5, 12) for n in names}}
     fusions["sum"] = {}
-    drawn = draws.named(0.3, **places, **fusions[fusion])
+    drawn = draws.named(0.3, **shapes, **fusions[fusion])
     monkeypatch.undo()
     attention, contexts, hidden = module.attention, [], []
     for unit, name in enumerate(names):

@@ -41,7 +41,7 @@ def inputs(batch=4, heads=2, queries=5, keys=5, features=3, dtype=torch.float64)
 
 @pytest.mark.parametrize(("token_scale", "impl"), [*SERVED, ("log_sigmoid", "triton")])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_keys_far_below_a_blocked_one_have_exact_weights(dtype, token_scale, impl):
+def test_keys_far_below_a_blocked_key_have_exact_weights(dtype, token_scale, impl):
     """The source score of the last key, which no query sees, is 50 above the others'."""
     if impl == "triton":
         require_kernels()
@@ -50,8 +50,8 @@ def test_keys_far_below_a_blocked_one_have_exact_weights(dtype, token_scale, imp
         tensors[3][:, :, -1] += 50
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
     options = {"mask": PAST, "token_scale": token_scale}
-    given = dict(zip(NAMES, exact, strict=True))
-    expected = loops("mtsa", given | options, torch.zeros(1, 5, dtype=torch.bool))
+    arguments = dict(zip(NAMES, exact, strict=True))
+    expected = loops("mtsa", arguments | options, torch.zeros(1, 5, dtype=torch.bool))
     tensors = [tensor.detach().to(DEVICE).requires_grad_() for tensor in tensors]
     output = tensorized_attention(*tensors, **options | {"mask": PAST.to(DEVICE)}, impl=impl)
     results = (output, *gradients(output, tensors)), (expected, *gradients(expected, exact))

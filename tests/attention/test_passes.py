@@ -36,11 +36,11 @@ def test_equal_arguments_are_computed_once_in_a_pass(make, made):
 
 def test_the_next_pass_computes_anew(make):
     mask = torch.ones(2)
-    one_pass = model_pass(lambda: make(mask, 2))
-    before = one_pass()
+    run = model_pass(lambda: make(mask, 2))
+    before = run()
     mask.mul_(5)
     assert torch.equal(before, torch.tensor([2.0, 2]))
-    assert torch.equal(one_pass(), torch.tensor([10.0, 10]))
+    assert torch.equal(run(), torch.tensor([10.0, 10]))
 
 
 def test_nothing_is_cached_after_a_pass_that_failed(make, made):

@@ -27,7 +27,7 @@ def call(name, impl, arguments, **options):
     return CASES[name](arguments, impl=impl, **options)
 
 
-def given(name):
+def arguments_of(name):
     arguments = CASES[name].arguments(SIZES, torch.float32, DEVICE)
     return {k: v.detach() if torch.is_tensor(v) else v for k, v in arguments.items()}
 
@@ -50,7 +50,7 @@ def broadcast_dimensions(name):
 def test_a_dimension_of_size_one_is_repeated(name, impl):
     padding = PADDING[:1]
     for argument, number in broadcast_dimensions(name):
-        arguments = given(name)
+        arguments = arguments_of(name)
         if number >= arguments[argument].dim():
             continue
         size = arguments[argument].size(number)
@@ -66,10 +66,10 @@ def test_a_dimension_of_size_one_is_repeated(name, impl):
 def test_a_longer_or_shorter_argument_is_refused_by_its_name(name, impl):
     shapes = CASES[name].attention.shapes.dimensions
     for argument in shapes:
-        right = given(name).get(argument, PADDING)
+        right = arguments_of(name).get(argument, PADDING)
         for number in range(right.dim()):
             for change in (-1, 1):
-                arguments = given(name)
+                arguments = arguments_of(name)
                 wrong = right.new_zeros(
                     [size + change * (n == number) for n, size in enumerate(right.shape)]
                 )
@@ -99,8 +99,8 @@ def fits(name, arguments, padding):
     odd = all(size % 2 for name in ("2N-1", "2k+1") for size in sizes.get(name, ()))
     broadcast = {"B", "H", "Tq", "*"}
     return odd and all(
-        len(found - {1} if dimension in broadcast else found) <= 1
-        for dimension, found in sizes.items()
+        len(values - {1} if dimension in broadcast else values) <= 1
+        for dimension, values in sizes.items()
     )
 
 
@@ -108,7 +108,7 @@ def fits(name, arguments, padding):
     ("name", "impl"), [s for s in SERVED if "mask" in CASES[s[0]].attention.shapes.masks]
 )
 def test_masks_broadcast_or_are_refused(name, impl):
-    arguments = given(name)
+    arguments = arguments_of(name)
     right = torch.zeros(T, T, device=DEVICE).masked_fill(
         torch.eye(T, dtype=torch.bool, device=DEVICE), -torch.inf
     )
@@ -125,11 +125,11 @@ def test_masks_broadcast_or_are_refused(name, impl):
     ("name", "impl"), [(n, i) for n, i in SERVED if n in ("mtsa", "mtsa_identity", "mpsan")]
 )
 def test_one_mask_of_the_distance_serves_all_heads(name, impl):
-    arguments = given(name)
+    arguments = arguments_of(name)
     mask = CASES["mtsa"].mask(Sizes(B, 2, T, T), DEVICE)
-    one = type(mask)(mask.vector[:1].clone(), mask.reach[:1].clone(), T, T)
-    output = call(name, impl, {**arguments, "mask": one})
-    torch.testing.assert_close(output, call(name, impl, {**arguments, "mask": one.expand(H)}))
+    shared = type(mask)(mask.vector[:1].clone(), mask.reach[:1].clone(), T, T)
+    output = call(name, impl, {**arguments, "mask": shared})
+    torch.testing.assert_close(output, call(name, impl, {**arguments, "mask": shared.expand(H)}))
     longer = CASES["mtsa"].mask(Sizes(B, 2, T + 1, T + 1), DEVICE)
     with pytest.raises(ValueError, match=r"mask has shape \[2, 6, 6\]; expected one that"):
         call(name, impl, {**arguments, "mask": longer})
@@ -145,10 +145,10 @@ def test_one_mask_of_the_distance_serves_all_heads(name, impl):
 )
 def test_wrong_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
-        call("san", "reference", given("san"), **options)
+        call("san", "reference", arguments_of("san"), **options)
 
 
-def test_the_error_states_the_shape_and_the_expected_one():
+def test_the_error_states_both_shapes():
     shapes = Shapes({"query": Query, "key": Key})
     query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
     message = r"^key_padding_mask has shape \[3, 7\]; expected \[B, Tk\], here \[3, 6\]$"
