@@ -28,7 +28,7 @@ class Training:
     ):
         generator = torch.Generator().manual_seed(1)
         start = start or [torch.randn(size, generator=generator) for size in sizes]
-        self.weights = [torch.nn.Parameter(one.detach().to(dtype, copy=True)) for one in start]
+        self.weights = [torch.nn.Parameter(w.detach().to(dtype, copy=True)) for w in start]
         optimizer = {"use_old_adam": old, **ADAM}
         common = {"bf16": dtype is torch.bfloat16, "fp16_no_flatten_grads": not flat, **COMMON}
         cfg = {"common": common, "optimizer": optimizer, "optimization": {"update_freq": [1]}}

@@ -142,13 +142,13 @@ def flags():
         parser = argparse.ArgumentParser(conflict_handler="resolve")
         if hasattr(kind, "add_args"):
             kind.add_args(parser)
-        texts = (one for one in parser._actions if one.type in (None, str) and one.nargs != 0)
+        texts = (arg for arg in parser._actions if arg.type in (None, str) and arg.nargs != 0)
         names |= {action.dest for action in texts}
     return names
 
 
 def test_every_flag_that_could_name_a_file_is_known():
     known = FILES | UNUSED | IN_DATA | NO_FILES | {"data"}
-    found = {name for name in flags() if SOUNDS_LIKE_A_FILE.search(name)}
-    assert len(found) > 20
-    assert found - known == set()
+    names = {name for name in flags() if SOUNDS_LIKE_A_FILE.search(name)}
+    assert len(names) > 20
+    assert names - known == set()

@@ -32,10 +32,10 @@ from fairseq_posattn.training.models.registration import all_options
 
 @pytest.mark.parametrize("module", [models, utils])
 def test_an_object_of_settings_is_accepted(module):
-    given = TransformerLanguageModelConfig(dropout=0.7)
+    cfg = TransformerLanguageModelConfig(dropout=0.7)
     with pytest.raises(KeyError, match="_parent"):
-        inspect.unwrap(module.merge_with_parent)(TransformerLanguageModelConfig, given)
-    merged = module.merge_with_parent(TransformerLanguageModelConfig, given)
+        inspect.unwrap(module.merge_with_parent)(TransformerLanguageModelConfig, cfg)
+    merged = module.merge_with_parent(TransformerLanguageModelConfig, cfg)
     assert merged.dropout == 0.7
 
 

@@ -78,7 +78,7 @@ def recorded(monkeypatch, make_trainer):
 
 
 def again(run, optimizer):
-    """Return a graph that only writes tensors, as a real one, and the function's result."""
+    """Return a graph that only writes tensors, as a real graph, and the function's result."""
     scaler = getattr(optimizer, "scaler", None)
     scale = scaler and scaler.loss_scale
     loss, logged = run()
@@ -92,9 +92,9 @@ def again(run, optimizer):
         if scaler:
             scaler.loss_scale = number
         loss.copy_(new_loss)
-        for name, one in new_logged.items():
-            if torch.is_tensor(one):
-                logged[name].copy_(one)
+        for name, value in new_logged.items():
+            if torch.is_tensor(value):
+                logged[name].copy_(value)
 
     return SimpleNamespace(replay=replay), (loss, logged)
 
@@ -120,16 +120,16 @@ def test_training_by_graphs_equals_training_without(flags, update_freq, make_tra
     for graphs in ([], ["--cuda-graphs"]):
         trainer = make_trainer(*flags, "--dropout", "0", *graphs)
         logged = train(trainer, make_trainer.batches, update_freq)
-        results.append((logged, [one.detach().float() for one in trainer.model.parameters()]))
+        results.append((logged, [p.detach().float() for p in trainer.model.parameters()]))
     assert len(recorded) == 2
     (theirs, expected), (ours, weights) = results
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.keys() == other.keys()
+    for result, other in zip(ours, theirs, strict=True):
+        assert result.keys() == other.keys()
         for name in NUMBERS + ["loss_scale"] * ("--fp16" in flags):
-            assert one[name] == pytest.approx(other[name], rel=1e-2), name
+            assert result[name] == pytest.approx(other[name], rel=1e-2), name
     half = flags[:1] in (("--bf16",), ("--fp16",))
-    for one, other in zip(weights, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=2e-2 if half else 1e-4)
+    for weight, other in zip(weights, expected, strict=True):
+        torch.testing.assert_close(weight, other, rtol=0, atol=2e-2 if half else 1e-4)
 
 
 def test_dropout_is_drawn_anew(make_trainer, recorded):

@@ -51,10 +51,10 @@ def test_tokens_beyond_the_dictionary_are_refused(tmp_path):
     assert inspect.unwrap(data_utils.load_indexed_dataset)(prefix, dictionary)[0].tolist() == [9, 2]
 
 
-def changed(place, kind, value):
+def changed(offset, kind, value):
     """Return a function that writes ``value`` into a file's content."""
     size = numpy.dtype(kind).itemsize
-    return lambda old: old[:place] + numpy.array(value, kind).tobytes() + old[place + size :]
+    return lambda old: old[:offset] + numpy.array(value, kind).tobytes() + old[offset + size :]
 
 
 # An index is a magic number, from byte 17 on the type of tokens, from 18 on the number of rows,
@@ -134,7 +134,7 @@ def test_every_sentence_is_in_one_batch(size, limit, kind):
     assert [index for batch in batches for index in batch] == list(order)
     assert all(0 < len(batch) <= 16 for batch in batches)
     assert all(len(batch) % 8 == 0 for batch in batches[:-1])
-    if size == 9:  # fairseq drops one
+    if size == 9:  # fairseq drops a sentence
         fairseqs = inspect.unwrap(data_utils.batch_by_size)
         assert sum(map(len, fairseqs(order, num_tokens_fn=lambda index: 4, **limit))) == 8
 
@@ -170,13 +170,13 @@ def test_vectors_of_another_width_are_refused(width):
 
 def test_a_sentence_can_be_a_block_of_a_language_model(monkeypatch):
     sentences = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
-    given = {"sizes": [3, 2], "block_size": None, "pad": 1, "eos": 2, "break_mode": "eos"}
-    blocks = token_block_dataset.TokenBlockDataset(sentences, **given)
+    settings = {"sizes": [3, 2], "block_size": None, "pad": 1, "eos": 2, "break_mode": "eos"}
+    blocks = token_block_dataset.TokenBlockDataset(sentences, **settings)
     assert [block.tolist() for block in blocks] == [[4, 5, 2], [6, 2]]
     monkeypatch.setattr(token_block_dataset, "np", numpy)
     if not hasattr(numpy, "compat"):  # NumPy 2
         with pytest.raises(AttributeError, match="compat"):
-            token_block_dataset.TokenBlockDataset(sentences, **given)
+            token_block_dataset.TokenBlockDataset(sentences, **settings)
 
 
 @pytest.mark.parametrize("name", ["subword_nmt", "sentencepiece"])
@@ -269,15 +269,15 @@ DICTIONARIES = [("input0", "source words"), ("label", "labels")]
 def test_predicting_with_other_dictionaries_is_refused(name, called, data, checkpoint, restore):
     texts = FIXTURE.joinpath("sentences.txt").read_text().splitlines()
     expected = FIXTURE.joinpath("labels.txt").read_text().split()
-    result = prediction.load(checkpoint, str(data), device="cpu")(texts)
-    assert [one.label for one in result] == expected
+    results = prediction.load(checkpoint, str(data), device="cpu")(texts)
+    assert [result.label for result in results] == expected
     permute(data / name / "dict.txt")
     message = f"^{checkpoint}: the dictionary of {called} in {data} differs"
     with pytest.raises(UsageError, match=message):
         prediction.load(checkpoint, str(data), device="cpu")
     restore(tasks.FairseqTask, "load_state_dict")
-    result = prediction.load(checkpoint, str(data), device="cpu")(texts)
-    assert [one.label for one in result] != expected
+    results = prediction.load(checkpoint, str(data), device="cpu")(texts)
+    assert [result.label for result in results] != expected
 
 
 def test_checkpoints_without_fingerprints_load(data):
@@ -303,11 +303,11 @@ def test_a_checkpoint_without_fingerprints_warns_of_data_unlike_that_it_names(
         TranslationTask.setup_task(cfg).load_state_dict(state["task_state"])
         differs = f"in {folder} differs from {folders[0]}/dict.en.txt, which the checkpoint names"
         warned = [f"the dictionary of target words {differs}"] * (folder == folders[1])
-        assert [one.message for one in caplog.records if one.levelname == "WARNING"] == warned
+        assert [entry.message for entry in caplog.records if entry.levelname == "WARNING"] == warned
     shutil.rmtree(folders[0])
     caplog.clear()
     TranslationTask.setup_task(cfg).load_state_dict(state["task_state"])
-    assert not [one for one in caplog.records if one.levelname == "WARNING"]
+    assert not [entry for entry in caplog.records if entry.levelname == "WARNING"]
 
 
 @pytest.mark.parametrize(("name", "called"), DICTIONARIES)

@@ -55,8 +55,8 @@ def test_forbidden_tokens_equal_a_list_of_all_ngrams(size):
         expected = []
         for tokens in hypotheses:
             ngrams = {tuple(tokens[i : i + size]) for i in range(length - size + 1)}
-            begun = tuple(tokens[length - size + 1 :])
-            repeating = {token for token in range(VOCABULARY) if (*begun, token) in ngrams}
+            last = tuple(tokens[length - size + 1 :])
+            repeating = {token for token in range(VOCABULARY) if (*last, token) in ngrams}
             expected.append(repeating if length >= size else set())
         assert forbidden(hypotheses, size) == expected
 
@@ -101,12 +101,12 @@ def test_unknown_words_are_replaced_before_subwords_are_joined():
     tokens = dictionary.encode_line("a@@ b never").int()
     tokens[2] = dictionary.unk()
     alignment = [(0, 0), (2, 1), (1, 2)]
-    given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
-    given |= {"tgt_dict": dictionary, "extra_symbols_to_ignore": set()}  # as fairseq-generate does
-    tokens, text, _ = utils.post_process_prediction(**given, remove_bpe="@@ ")
+    args = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
+    args |= {"tgt_dict": dictionary, "extra_symbols_to_ignore": set()}  # as fairseq-generate does
+    tokens, text, _ = utils.post_process_prediction(**args, remove_bpe="@@ ")
     assert text == dictionary.string(tokens) == "ab C"
     with pytest.raises(IndexError):
-        inspect.unwrap(utils.post_process_prediction)(**given, remove_bpe="@@ ")
+        inspect.unwrap(utils.post_process_prediction)(**args, remove_bpe="@@ ")
 
 
 def test_diverse_beams_work_in_later_batches():
@@ -128,8 +128,8 @@ def test_diverse_beams_work_in_later_batches():
     expected = search(DiverseBeamSearch.step.__wrapped__, [0, 1, 2])
     with pytest.raises(IndexError):
         search(DiverseBeamSearch.step.__wrapped__, [11, 7, 5])
-    found = search(DiverseBeamSearch.step, [11, 7, 5])
-    assert all(map(torch.equal, found, expected))
+    result = search(DiverseBeamSearch.step, [11, 7, 5])
+    assert all(map(torch.equal, result, expected))
 
 
 # --- from_pretrained ------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, top):
         assert (folder / "dict" / "a.txt").read_bytes() == b"a 1\n"
     assert path.read_bytes() == whole
     assert visible(tmp_path) == [path.name, f"{path.name}.unpacked"]
-    for content, age in ((b"new", -10), (b"old", 1000)):  # seconds before the first one
+    for content, age in ((b"new", -10), (b"old", 1000)):  # seconds before the first archive
         archive(path, {"m/model.pt": content}, f"w:{ending}")
         os.utime(path, (folder.stat().st_mtime - age,) * 2)
         assert (Path(file_utils.load_archive_file(str(path))) / "model.pt").read_bytes() == content
@@ -209,7 +209,7 @@ def load(folder, **options):
 
 
 def test_plain_text_is_translated_as_posattn_translate_does(folder, restore):
-    expected = [found.text for found in translation.load(folder / "checkpoint.pt")(TEXTS)]
+    expected = [result.text for result in translation.load(folder / "checkpoint.pt")(TEXTS)]
     model = load(folder)
     assert model.apply_bpe(model.tokenize("AB,c")) == "ab , c"
     assert model.translate(TEXTS) == expected
@@ -233,11 +233,11 @@ def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
 
 
-@pytest.mark.parametrize("is_given", [True, False])
-def test_sacrebleu_selects_the_scorer(is_given):
-    args = ["data", "--path", "model.pt", *["--sacrebleu"] * is_given]
+@pytest.mark.parametrize("has_flag", [True, False])
+def test_sacrebleu_selects_the_scorer(has_flag):
+    args = ["data", "--path", "model.pt", *["--sacrebleu"] * has_flag]
     args = options.parse_args_and_arch(options.get_generation_parser(), args)
     cfg = convert_namespace_to_omegaconf(args)
     dictionary = Dictionary()
     main = partial(translate_shard, lambda cfg: scoring.build_scorer(cfg.scoring, dictionary))
-    assert isinstance(main(cfg), SacrebleuScorer) == is_given
+    assert isinstance(main(cfg), SacrebleuScorer) == has_flag

@@ -32,8 +32,8 @@ def names_of_fairseq():
     configs = [*vars(FairseqConfig()).values()]
     for registry in REGISTRIES.values():
         configs += registry["dataclass_registry"].values()
-    configs = [one for one in configs if hasattr(one, "__dataclass_fields__")]
-    known = {field.name for one in configs if one not in CONFIGS for field in fields(one)}
+    configs = [config for config in configs if hasattr(config, "__dataclass_fields__")]
+    known = {field.name for config in configs if config not in CONFIGS for field in fields(config)}
     return known | {action.dest for action in parser._actions}
 
 

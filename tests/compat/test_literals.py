@@ -1,4 +1,4 @@
-"""Settings are read, not run, and every place in fairseq that could run something is reviewed."""
+"""Settings are read, not run, and every call in fairseq that could run something is reviewed."""
 
 import argparse
 import ast
@@ -91,7 +91,7 @@ def test_fairseq_reads_its_settings():
     assert adam.optimizer_config["betas"] == (0.9, 0.98)
 
 
-# --- every place in the installed fairseq --------------------------------------------------------
+# --- every call in the installed fairseq ---------------------------------------------------------
 
 
 def parse(path):
@@ -115,10 +115,10 @@ def files_that_evaluate(folder):
 
 @pytest.mark.slow
 def test_every_module_that_evaluates_is_covered():
-    places = [path for path in files_that_evaluate(FAIRSEQ) if "examples" not in path.parts]
-    places += files_that_evaluate(FAIRSEQ.parent / "fairseq_cli")
-    assert len(places) >= 18, "fairseq's source was not found"
-    for path in places:
+    paths = [path for path in files_that_evaluate(FAIRSEQ) if "examples" not in path.parts]
+    paths += files_that_evaluate(FAIRSEQ.parent / "fairseq_cli")
+    assert len(paths) >= 18, "fairseq's source was not found"
+    for path in paths:
         name = ".".join(path.relative_to(FAIRSEQ.parent).with_suffix("").parts)
         module = importlib.import_module(name)
         compat.apply()
@@ -180,14 +180,14 @@ def calls(path):
                 yield ast.unparse(node), node
 
 
-def test_every_place_has_been_reviewed_and_none_allows_objects():
+def test_every_call_has_been_reviewed_and_none_allows_objects():
     paths = [path for path in sorted(FAIRSEQ.rglob("*.py")) if "examples" not in path.parts]
-    places = {str(path.relative_to(FAIRSEQ)): list(calls(path)) for path in paths}
-    named = {name for name, found in places.items() if found}
+    by_file = {str(path.relative_to(FAIRSEQ)): list(calls(path)) for path in paths}
+    named = {name for name, nodes in by_file.items() if nodes}
     assert named <= {*" ".join(REVIEWED.values()).split()}
     assert len(named) >= 25, "fairseq's source was not found"
     for name in named:
-        for text, node in places[name]:
-            given = {keyword.arg for keyword in node.keywords}
-            assert not given & {"weights_only", "allow_pickle", "pickle_module"}, f"{name}: {text}"
+        for text, node in by_file[name]:
+            passed = {keyword.arg for keyword in node.keywords}
+            assert not passed & {"weights_only", "allow_pickle", "pickle_module"}, f"{name}: {text}"
             assert "yaml.load" not in text or "yaml.FullLoader" in text, f"{name}: {text}"

@@ -48,14 +48,14 @@ def saved(tmp_path, **entries):
 
 
 def test_types_in_checkpoints_are_read(tmp_path):
-    given = {
+    entries = {
         "settings": argparse.Namespace(arch="fconv", lr=[0.5], nested=argparse.Namespace(a=None)),
         **{name: getattr(numpy, name)(3) for name in ("float32", "float64", "int64")},
     }
     arrays = {kind: numpy.arange(4).astype(kind) for kind in ("float32", "int64")}  # of BLEU
-    read = loading.read_checkpoint(saved(tmp_path, **given, arrays=arrays))
-    assert {name: read[name] for name in given} == given
-    assert all(type(read[name]) is type(value) for name, value in given.items())
+    read = loading.read_checkpoint(saved(tmp_path, **entries, arrays=arrays))
+    assert {name: read[name] for name in entries} == entries
+    assert all(type(read[name]) is type(value) for name, value in entries.items())
     for kind, array in read["arrays"].items():
         assert array.dtype == kind and array.tolist() == [0, 1, 2, 3]
 
@@ -138,7 +138,7 @@ def test_code_is_refused_and_not_run(tmp_path, zipped, name):
 
 MEMBERS = "its members are not those of one checkpoint"
 REASONS = {
-    **dict.fromkeys(("pickle_in_capitals", "pickle_in_capitals_beside_a_good_one"), MEMBERS),
+    **dict.fromkeys(("pickle_in_capitals", "pickle_in_capitals_beside_another"), MEMBERS),
     **dict.fromkeys(("twice_the_same_name", "absolute_names"), MEMBERS),
     "code_behind_the_contents": "it holds .*system",
     "unknown_method": "it is compressed",
@@ -166,9 +166,7 @@ def test_pytorch_reads_the_checked_index(tmp_path):
     assert read.keys() == good.keys() and all(read[name].equal(good[name]) for name in good)
 
 
-@pytest.mark.parametrize(
-    "hold", [lambda one: [one], lambda one: (1, one), lambda one: {one}, lambda one: {1: one}]
-)
+@pytest.mark.parametrize("hold", [lambda x: [x], lambda x: (1, x), lambda x: {x}, lambda x: {1: x}])
 def test_containers_are_checked_within(hold):
     with pytest.raises(CheckpointError, match="it holds builtins.len"):
         Contents(0, ()).check(hold(len))

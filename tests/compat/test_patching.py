@@ -23,7 +23,7 @@ def test_every_module_is_listed_and_patches_something():
 
 def test_a_function_of_fairseq_has_one_patch():
     """Steps have an order in the code; the order of several patches is that of their import."""
-    targets = [one for module in compat.MODULES for one in patching.targets[module.__name__]]
+    targets = [target for module in compat.MODULES for target in patching.targets[module.__name__]]
     assert (Trainer, "load_checkpoint") in targets and len(targets) > 60
     assert not [target for target, count in Counter(targets).items() if count > 1]
 
@@ -53,7 +53,7 @@ def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch
     monkeypatch.setattr(patching, "_steps", type(patching._steps)(list))
     loaded = []
 
-    class Later:
+    class Delayed:
         def number(self):
             return 1
 
@@ -61,11 +61,11 @@ def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch
     def one_more(number, self):
         return number(self) + 1
 
-    results = [Later().number()]
+    results = [Delayed().number()]
     for _ in range(3):
         patching.apply(__name__)
-        results.append(Later().number())
-        loaded.append(Later)
+        results.append(Delayed().number())
+        loaded.append(Delayed)
     assert results == [1, 1, 2, 2]
 
 

@@ -128,7 +128,7 @@ def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
 
 
 @pytest.mark.parametrize("shards, left", [(1, 8), (2, 4), (4, 2)])
-def test_the_place_in_the_data_is_that_of_all_processes(shards, left, restore):
+def test_the_position_in_the_data_is_that_of_all_processes(shards, left, restore):
     """Two processes have taken two batches each of twelve."""
 
     def batches(shards):

@@ -43,17 +43,17 @@ def kept(save_dir, scores, *, highest=True, suffix=""):
     cfg = SimpleNamespace(**dict.fromkeys(off, 0), save_dir=str(save_dir), keep_best_checkpoints=2)
     cfg.best_checkpoint_metric, cfg.maximize_best_checkpoint_metric = "pearson", highest
     cfg.no_epoch_checkpoints = True
-    place = SimpleNamespace(epoch=1, end_of_epoch=lambda: True, state_dict=dict)
+    epoch_itr = SimpleNamespace(epoch=1, end_of_epoch=lambda: True, state_dict=dict)
     trainer = FileTrainer()
     trainer.checkpoint_suffix = suffix
     trainer.task = None
     for trainer.updates, score in enumerate(scores):
-        checkpoint_utils.save_checkpoint(cfg, trainer, place, score)
+        checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, score)
     forget_previous_training()
     names = [path.name for path in Path(save_dir).glob("checkpoint.best_pearson_*")]
-    found = [name.removeprefix("checkpoint.best_pearson_") for name in names]
+    endings = [name.removeprefix("checkpoint.best_pearson_") for name in names]
     # the last digit only tells apart what is equal
-    return sorted(float(name.removesuffix(f"{suffix}.pt")[:-1]) for name in found)
+    return sorted(float(name.removesuffix(f"{suffix}.pt")[:-1]) for name in endings)
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_a_checkpoint_that_fails_leaves_no_part(tmp_path, monkeypatch, restore):
 def test_a_stop_saves_an_update_once(tmp_path):
     cfg = SimpleNamespace(no_save=False, no_last_checkpoints=False, save_dir=str(tmp_path))
     cfg.restore_file = saving.LAST
-    trainer, place, last = FileTrainer(), SimpleNamespace(state_dict=dict), "checkpoint_last.pt"
+    trainer, epoch_itr, last = FileTrainer(), SimpleNamespace(state_dict=dict), "checkpoint_last.pt"
     trainer.task, trainer.updates, trainer.updates_saved = None, 3, 3
-    assert saving._save(cfg, trainer, place, 0.5).endswith(f"resumes from {tmp_path / last}")
+    assert saving._save(cfg, trainer, epoch_itr, 0.5).endswith(f"resumes from {tmp_path / last}")
     assert not (tmp_path / last).exists()  # at this update it was saved already
     trainer.updates = 4
-    saving._save(cfg, trainer, place, 0.5)
+    saving._save(cfg, trainer, epoch_itr, 0.5)
     assert (tmp_path / last).exists()
 
 

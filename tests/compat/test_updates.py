@@ -42,9 +42,9 @@ FORMS = [(F32, None), (BF16, None), (BF16, FP16Optimizer), (BF16, MemoryEfficien
 
 
 def assert_same(ours, theirs):
-    for one, other in zip(ours.weights, theirs.weights, strict=True):
-        assert one.dtype == other.dtype
-        torch.testing.assert_close(one, other)
+    for weight, other in zip(ours.weights, theirs.weights, strict=True):
+        assert weight.dtype == other.dtype
+        torch.testing.assert_close(weight, other)
 
 
 @pytest.mark.parametrize("dtype, wrapper", FORMS)

@@ -124,5 +124,5 @@ def test_many_unknown_tokens_are_named(tmp_path, caplog, unknown, warns):
 
 
 def test_a_patch_keeps_the_names_of_parameters():
-    """fairseq loads older checkpoints only if ``build_model`` has one called from_checkpoint."""
+    """fairseq loads older checkpoints only if ``build_model`` has a parameter from_checkpoint."""
     assert "from_checkpoint" in inspect.getfullargspec(TranslationTask.build_model).args
