@@ -8,15 +8,15 @@ from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSe
 
 
 @pytest.mark.parametrize("length", [1, 3])
-def test_hypotheses_that_share_an_encoding_attend_as_with_one_each(length):
+def test_hypotheses_that_share_an_encoding_attend_as_with_copies(length):
     torch.manual_seed(0)
     attention = MultiheadCrossAttention(8, 6, 2, DotProductAttention()).double()
     encoded = torch.randn(5, 2, 6).double()  # [S, B, C]
     padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     x = torch.randn(length, 2 * 3, 8).double()  # three hypotheses of each sentence
     output, weights = attention(x, encoded, padding, need_weights=True)
-    own = encoded.repeat_interleave(3, 1), padding.repeat_interleave(3, 0)
-    expected, expected_weights = attention(x, *own, need_weights=True)
+    copies = encoded.repeat_interleave(3, 1), padding.repeat_interleave(3, 0)
+    expected, expected_weights = attention(x, *copies, need_weights=True)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(weights, expected_weights)
     assert weights.shape == (6, 2, length, 5)
@@ -24,7 +24,7 @@ def test_hypotheses_that_share_an_encoding_attend_as_with_one_each(length):
 
 @pytest.mark.parametrize("impl", ["auto", "reference", "sdpa"])
 @pytest.mark.parametrize(("length", "shortest"), [(512, 41), (40, 17), (40, 0)])
-def test_stored_encodings_attend_as_new_ones(monkeypatch, impl, length, shortest):
+def test_stored_encodings_attend_as_new_encodings(monkeypatch, impl, length, shortest):
     # Where oneDNN rounds, and on other processors, it does not multiply batches.
     monkeypatch.setattr(encoded, "goes_to_onednn", lambda query, key: True)
     torch.manual_seed(0)
@@ -38,10 +38,10 @@ def test_stored_encodings_attend_as_new_ones(monkeypatch, impl, length, shortest
             rows = [2 * sentence + row for sentence in order for row in range(2)]
             reorder_caches(state, torch.tensor(rows))
             x = torch.randn(1, len(rows), 8).double()
-            given = {"need_weights": need_weights}
-            results = attention(x, source, padding, state, **given)
+            options = {"need_weights": need_weights}
+            results = attention(x, source, padding, state, **options)
             for result, expected in zip(
-                results, attention(x, source, padding, **given), strict=True
+                results, attention(x, source, padding, **options), strict=True
             ):
                 torch.testing.assert_close(result, expected)
     keys = state[attention, "attention"].keys

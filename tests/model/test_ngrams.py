@@ -24,10 +24,10 @@ def test_equals_the_ngrams_one_by_one():
         vectors, absent = module(TOKENS, TOKENS.eq(PAD))
         for row, length in enumerate((5, 3, 1)):
             expected = by_position(module, TOKENS[row, :length].tolist())
-            found = vectors[row][~absent[row]]
-            assert len(found) == len(expected)
+            result = vectors[row][~absent[row]]
+            assert len(result) == len(expected)
             if expected:
-                torch.testing.assert_close(found, torch.stack(expected))
+                torch.testing.assert_close(result, torch.stack(expected))
 
 
 def test_all_buckets_are_used():

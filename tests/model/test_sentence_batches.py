@@ -40,7 +40,7 @@ def test_documents_are_split():
     )
     split = split_documents(tokens, PAD, SEP)
     sentences = [[4, 5], [6], [7, 8], [3, 3, 3, 3], [4], [5, 6]]
-    assert split.sentences.tolist() == [one + [PAD] * (4 - len(one)) for one in sentences]
+    assert split.sentences.tolist() == [row + [PAD] * (4 - len(row)) for row in sentences]
     assert split.document.tolist() == [0, 0, 0, 1, 2, 2]
     assert split.number.tolist() == [0, 1, 2, 0, 0, 1]
 
@@ -54,7 +54,7 @@ def test_documents_are_split_after_words_that_end_a_sentence(separator):
         tokens[0][3:3], tokens[1][3:4] = [SEP], [SEP, PAD]
     split = split_documents(torch.tensor(tokens), PAD, separator, torch.tensor([end, question]))
     sentences = [[4, 5, end], [6, question], [end], [3], [3, 3, end]]
-    assert split.sentences.tolist() == [one + [PAD] * (3 - len(one)) for one in sentences]
+    assert split.sentences.tolist() == [row + [PAD] * (3 - len(row)) for row in sentences]
     assert split.document.tolist() == [0, 0, 0, 0, 1]
     assert split.number.tolist() == [0, 1, 2, 3, 0]
 

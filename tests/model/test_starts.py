@@ -19,7 +19,7 @@ C, FFN = 96, 160
 
 
 def attention_and_ffn(start):
-    """Every attention sublayer of an encoder's and a decoder's layer, and their last ones."""
+    """Return the attention and feed-forward sublayers of an encoder and a decoder layer."""
     torch.manual_seed(1)
     options = {"embed_dim": C, "num_heads": 4, "ffn_dim": FFN, "max_positions": 200}
     names = ("dman", "san", "cross", "ffn")
@@ -76,7 +76,7 @@ def test_output_projections_and_feed_forward_layers(start, output_bound, feed_fo
         weight = attention.out_proj.weight
         assert is_uniform(weight, output_bound) if output_bound else is_normal(weight, 0.02)
         assert not attention.out_proj.bias.any()
-    for linear in (linear for one in feed_forwards for linear in (one.fc1, one.fc2)):
+    for linear in (linear for ffn in feed_forwards for linear in (ffn.fc1, ffn.fc2)):
         bound = feed_forward_bound or 1 / math.sqrt(linear.in_features)
         is_bert = start == "bert"
         assert is_normal(linear.weight, 0.02) if is_bert else is_uniform(linear.weight, bound)

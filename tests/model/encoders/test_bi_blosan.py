@@ -54,10 +54,10 @@ def by_position(module, tokens, size, activation):
         for block, h, v, o in zip(blocks, local, vectors, contexts, strict=True):
             gate = torch.sigmoid(affine(direction.block_gate.map, torch.cat([v, o])))
             e = gate * o + (1 - gate) * v
-            for one, context in zip(block, h, strict=True):
-                mapped = affine(direction.fusion, torch.cat([one, context, e]))
+            for row, context in zip(block, h, strict=True):
+                mapped = affine(direction.fusion, torch.cat([row, context, e]))
                 features, gate = activation(mapped[:2]), torch.sigmoid(mapped[2:])
-                outcome.append(gate * features + (1 - gate) * one)
+                outcome.append(gate * features + (1 - gate) * row)
         sentence.append(torch.stack(outcome))
     return torch.cat(sentence, dim=-1)
 
