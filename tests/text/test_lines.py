@@ -31,7 +31,7 @@ ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h"
         (f"{ODD}\nend\n".encode(), {}, [ODD, "end"]),  # only line feeds end a line
         ("Größe\n".encode("latin-1"), {"encoding": "latin-1"}, ["Größe"]),
         (b"\n", {}, [""]),
-        (b"eins\r\r\nzwei\r", {}, ["eins\r", "zwei"]),  # one is part of the line's end
+        (b"eins\r\r\nzwei\r", {}, ["eins\r", "zwei"]),  # the second CR is part of the line's end
         (b"", {"allow_empty": True}, []),
     ],
 )
@@ -73,10 +73,10 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
         write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
     options = {"jobs": 1, "limit": None, "seed": 1, "cased": False, "valid_fraction": 0.5}
     options |= {"template": None, "language_model": None}
-    given, corpus = Namespace(dest=tmp_path, **options), CLASSIFICATION["ag_news"]
-    readers = corpus.read(open_archive(source), given)
+    args, corpus = Namespace(dest=tmp_path, **options), CLASSIFICATION["ag_news"]
+    readers = corpus.read(open_archive(source), args)
     readers = {split: readers.get(split, readers["train"]) for split in splits}
-    ClassificationPreparation(corpus, given).write_text(readers, tmp_path)
+    ClassificationPreparation(corpus, args).write_text(readers, tmp_path)
     corpora.written_text(TRANSLATION["multi30k"], source, tmp_path, **options)
     expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
     expected["input0"] = ["one two", "b c"]
