@@ -77,9 +77,9 @@ def test_a_device_stays_a_device():
 def test_redirected_standard_output_is_neither_replaced_nor_overwritten(name, tmp_path):
     program = "from fairseq_posattn.common.files import write_text\n"
     program += f"print('one'); write_text({name!r}, 'two\\n'); print('three')"
-    places = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": os.getcwd()}}
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": os.getcwd()}}
     with open(tmp_path / "out", "w") as out:
-        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, **places)
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, **options)
     assert (tmp_path / "out").read_text() == "one\ntwo\nthree\n"
 
 
