@@ -48,7 +48,7 @@ def row(name, *scores, data="trec", metric="accuracy", **more):
 )
 def test_a_difference_has_a_verdict(results_of, metric, scores, verdict):
     rows = row("transformer", 90, 90.1, 90.2, metric=metric), row("mpsan", *scores, metric=metric)
-    (finding,) = findings.find(results_of(*({**one, "table": "Own: trec"} for one in rows)))
+    (finding,) = findings.find(results_of(*({**entry, "table": "Own: trec"} for entry in rows)))
     assert (finding.mechanism, finding.data, finding.verdict) == ("MPSAN", "trec", verdict)
     assert finding.number == "3 runs"
     assert finding.size.startswith("**") == (verdict != "undecided")
@@ -148,10 +148,10 @@ def test_verdicts_are_corrected_for_the_number_of_tests(results_of):
     assert alone.verdict == "better" and alone.size.startswith("**+0.24**")
     others = [row("mtsa", 95, 95.1, 95.2), row("dman", 89, 91, 90.5), row("cspan", 89, 91, 90.6)]
     results = results_of(plain, close, *others)
-    found = {one.mechanism: one for one in findings.find(results)}
+    by_name = {finding.mechanism: finding for finding in findings.find(results)}
     verdicts = ["uncorrected", "better", "undecided", "undecided"]
-    assert [one.verdict for one in found.values()] == verdicts
-    assert found["MPSAN"].size.startswith("+0.24 (p = 0.0")
+    assert [finding.verdict for finding in by_name.values()] == verdicts
+    assert by_name["MPSAN"].size.startswith("+0.24 (p = 0.0")
     first, *_, last = findings.in_short(results).splitlines()
     assert first == "- **MPSAN**: significant only if not corrected on trec +0.24."
     assert last.startswith("2 of 4 tested differences have p < 0.05") and ": 1 by Benjam" in last
@@ -205,22 +205,22 @@ def test_means_are_tested_over_data_sets(results_of, count):
 def test_different_verdicts_on_the_same_data_name_the_models(results_of):
     tables = ("Side by side, small: trec", 90), ("Side by side, large: trec", 95)
     rows = [
-        {**one, "table": table}
+        {**entry, "table": table}
         for table, score in tables
-        for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
+        for entry in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
     ]
     short = findings.in_short(results_of(*rows)).splitlines()[0]
     better = "- **MPSAN**: better than plain attention on trec"
     assert short == f"{better} (large) +5.00; not significant on trec (small)."
-    for one in rows:
-        if one["row"] == "mpsan":
-            one["scores"] = {"accuracy": [95, 95.2, 95.1]}
+    for entry in rows:
+        if entry["row"] == "mpsan":
+            entry["scores"] = {"accuracy": [95, 95.2, 95.1]}
     assert findings.in_short(results_of(*rows)).splitlines()[0] == f"{better} +5.00."
 
 
 def test_models_of_two_tables_count_once(results_of):
     rows = [row("transformer", 90, 91), row("dman", 95, 96)]
-    others = [{**one, "table": "Masks: trec"} for one in rows]
+    others = [{**entry, "table": "Masks: trec"} for entry in rows]
     for scores, count in (([95, 96], 1), ([95, 97], 2)):
         others[1]["scores"] = {"accuracy": scores}
         assert len(findings.find(results_of(*rows, *others))) == count

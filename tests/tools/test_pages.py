@@ -78,7 +78,7 @@ def test_all_pages_are_up_to_date(fill_numbers):
     assert "up to date" in fill_numbers(ROOT, "--check")
 
 
-def test_every_place_is_in_a_page():
+def test_every_block_is_in_a_page():
     texts = [page.read_text(encoding="utf-8") for page in pages(ROOT)]
     named = {block[1] for text in texts for block in BLOCK.finditer(text)}
     kinds = {name.partition(": ")[0] for name in named}

@@ -72,8 +72,8 @@ def without_allowed(name, text):
     """Return a page without its allowed numbers, each of which must be in it."""
     for page, heading in SECTIONS:
         if page == name:
-            before, found, behind = text.partition(f"\n{heading}\n")
-            assert found, heading
+            before, separator, behind = text.partition(f"\n{heading}\n")
+            assert separator, heading
             level = heading.partition(" ")[0]
             text = before + re.split(rf"\n(?=#{{1,{len(level)}}} )", behind, maxsplit=1)[-1]
     for page, phrase in PHRASES:
@@ -106,9 +106,9 @@ def test_no_measured_number_is_typed(name):
         ("its 95% bootstrap interval", []),
         ("| what | paper | here |\n|---|---|---|\n| dropout | not said | 0.2, 1.0 |", []),
         ("the paper's 36.35", []),
-        ("<!-- place -->\n\n37.76 ± 0.1\n\n<!-- end of place -->", []),
+        ("<!-- block -->\n\n37.76 ± 0.1\n\n<!-- end of block -->", []),
     ],
 )
 def test_only_measured_numbers_are_reported(line, numbers):
-    found = typed_numbers(f"A page\n\n{line}\n", published={"36.35"})
-    assert [number for number, _ in found] == numbers
+    result = typed_numbers(f"A page\n\n{line}\n", published={"36.35"})
+    assert [number for number, _ in result] == numbers
