@@ -22,13 +22,13 @@ def write_log(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = []
         for number in range(1, 3):
-            place = {"epoch": number, "num_updates": 10 * number}
-            inner = place | {"update": number, "loss": 9 - number, "lr": rate}
+            progress = {"epoch": number, "num_updates": 10 * number}
+            inner = progress | {"update": number, "loss": 9 - number, "lr": rate}
             lines.append(f"x | INFO | train_inner | {json.dumps(inner)}\n")
             valid = {f"valid_{name}": values[number - 1] for name, values in scores.items()}
             valid |= {"valid_loss": 8 - number, "valid_num_updates": 10 * number}
             if scores:
-                lines.append(f"x | INFO | valid | {json.dumps(place | valid)}\n")
+                lines.append(f"x | INFO | valid | {json.dumps(progress | valid)}\n")
         path.write_text("".join(lines))
         return path
 
@@ -62,11 +62,11 @@ def test_a_run_has_curves_of_loss_score_and_rate(write_log):
         "validation: accuracy",
         "learning rate",
     ]
-    one, other = figures.line_style(0)["color"], figures.line_style(1)["color"]
-    assert plotted(losses) == [(one, [8, 7]), (one, [7, 6]), (other, [8, 7]), (other, [7, 6])]
+    dman, san = figures.line_style(0)["color"], figures.line_style(1)["color"]
+    assert plotted(losses) == [(dman, [8, 7]), (dman, [7, 6]), (san, [8, 7]), (san, [7, 6])]
     assert [line.get_alpha() for line in losses.lines[:2]] == [0.35, None]
-    assert plotted(scores) == [(one, [50, 60]), (other, [40, 45])]
-    assert plotted(rates) == [(one, [0.5, 0.5]), (other, [0.25, 0.25])]
+    assert plotted(scores) == [(dman, [50, 60]), (san, [40, 45])]
+    assert plotted(rates) == [(dman, [0.5, 0.5]), (san, [0.25, 0.25])]
     assert list(scores.lines[0].get_xdata()) == [10, 20]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["DMAN", "SAN"]

@@ -25,8 +25,8 @@ def test_the_plugin_is_the_user_dir(file):
         *("--config-dir", str(file.parent), "--config-name", "mine"),
         *(f"common.user_dir='{PLUGIN}'", "optimization.max_update=3", "--cfg", "job"),
     ]
-    for given in ("common.user_dir=other", "++common.user_dir=other"):
-        assert build_arguments(file, [given])[4:] == [given]
+    for setting in ("common.user_dir=other", "++common.user_dir=other"):
+        assert build_arguments(file, [setting])[4:] == [setting]
 
 
 def test_the_papers_settings_have_names(tmp_path, monkeypatch):
@@ -44,7 +44,7 @@ def test_a_value_that_hydra_would_misread_is_quoted(file, text):
     parser = OverridesParser.create()
     assert parser.parse_override(word).value() == text
     assert build_arguments(file, [word])[-1] == word
-    assert build_arguments(file, [assigned, "-m", DIFFERS])[-2] == assigned  # one each
+    assert build_arguments(file, [assigned, "-m", DIFFERS])[-2] == assigned  # one value each
 
 
 @pytest.mark.parametrize(
@@ -58,32 +58,32 @@ DIFFERS = "checkpoint.save_dir=a/${hydra:job.num}"
 
 
 @pytest.mark.parametrize("several", ["-m", "--multirun"])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_the_multirun_flag_precedes_all_settings(file, several, place):
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_the_multirun_flag_precedes_all_settings(file, several, index):
     """Hydra does not read settings on both sides of a flag."""
     settings = ["common.seed=1,2", DIFFERS]
-    words = build_arguments(file, [*settings[:place], several, *settings[place:]])
+    words = build_arguments(file, [*settings[:index], several, *settings[index:]])
     assert words[4:] == [several, f"common.user_dir='{PLUGIN}'", *settings]
 
 
 @pytest.mark.parametrize(
-    "text, given, save_dir",
+    "text, settings, save_dir",
     [
         ("{}", [], "checkpoints"),
         ("checkpoint: {save_dir: mine}", [], "mine"),
         ("checkpoint: {save_dir: mine}", ["++checkpoint.save_dir=yours"], "yours"),
     ],
 )
-def test_trainings_of_a_sweep_must_not_share_a_folder(file, text, given, save_dir):
+def test_trainings_of_a_sweep_must_not_share_a_folder(file, text, settings, save_dir):
     file.write_text(text)
     with pytest.raises(UsageError) as refused:
-        build_arguments(file, ["-m", "common.seed=1,2", *given])
+        build_arguments(file, ["-m", "common.seed=1,2", *settings])
     assert f"give 'checkpoint.save_dir={save_dir}/${{hydra:job.num}}'" in str(refused.value)
-    build_arguments(file, ["common.seed=1", *given])  # one training
+    build_arguments(file, ["common.seed=1", *settings])  # one training
 
 
 @pytest.mark.parametrize(
-    "text, given",
+    "text, settings",
     [
         ("checkpoint: {save_dir: 'a/${optimization.lr}'}", []),
         ("{}", [DIFFERS]),
@@ -91,9 +91,9 @@ def test_trainings_of_a_sweep_must_not_share_a_folder(file, text, given, save_di
         ("a: [", []),  # Hydra reports the error
     ],
 )
-def test_trainings_of_a_sweep_in_separate_folders_are_accepted(file, text, given):
+def test_trainings_of_a_sweep_in_separate_folders_are_accepted(file, text, settings):
     file.write_text(text)
-    assert build_arguments(file, ["-m", *given])[4] == "-m"
+    assert build_arguments(file, ["-m", *settings])[4] == "-m"
 
 
 LOGGING = "{handlers: {f: {(): subprocess.Popen, args: [touch, x]}}}"
@@ -127,8 +127,8 @@ def test_files_may_set_the_folders_of_hydra(file):
         "# @package _group_\n"
         "hydra: {job: {chdir: false}, run: {dir: a}, sweep: {dir: a, subdir: '${hydra:job.num}'}}"
     )
-    given = "hydra.job_logging.root.level=INFO"
-    assert build_arguments(file, [given])[-1] == given
+    setting = "hydra.job_logging.root.level=INFO"
+    assert build_arguments(file, [setting])[-1] == setting
 
 
 def test_missing_and_misnamed_files_are_refused(file, capsys):

@@ -24,11 +24,11 @@ USER_DIR = Path(fairseq_posattn.__file__).parent
 
 
 def test_registering_again_changes_nothing():
-    places = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
-    before = [getattr(*place) for place in places]
+    attributes = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
+    before = [getattr(*attribute) for attribute in attributes]
     safe = set(torch.serialization.get_safe_globals())
     register()
-    assert [getattr(*place) for place in places] == before
+    assert [getattr(*attribute) for attribute in attributes] == before
     assert set(torch.serialization.get_safe_globals()) == safe
 
 
@@ -63,7 +63,7 @@ for way in {[BY_USER_DIR, "import fairseq_posattn"]}:
 
 @pytest.mark.slow
 def test_importing_after_fairseq_registers_and_prints_nothing():
-    """Each way in a process that is forked from one that has imported fairseq."""
+    """Each way in a process, forked from a process that has imported fairseq."""
     finished = subprocess.run(
         [sys.executable, "-c", AFTER_FAIRSEQ],
         cwd=USER_DIR.parent,

@@ -167,7 +167,7 @@ def test_malformed_rows_are_one_line(load_error, task, changed, flags, message):
 def test_shortened_sentences_are_accepted_and_counted(load_task, task, caplog):
     data = load_task({"train": CLASSES, "valid": CLASSES}, f"{CUT} valid,test", task)
     assert len(data.load_dataset("valid")) == 3
-    warnings = [one.message for one in caplog.records if "cut to 3 tokens" in one.message]
+    warnings = [entry.message for entry in caplog.records if "cut to 3 tokens" in entry.message]
     assert len(warnings) == (2 if task == PAIRS else 1)
     assert "of 3 texts (" in warnings[0] and "a larger --max-positions" in warnings[0]
 

@@ -98,13 +98,13 @@ def start(tmp_path, monkeypatch):
 def test_training_starts_from_the_weights_at_a_smaller_rate(kind, start, capsys):
     folder, prepared = start(kind), Prepared(Path("data"))
     saved = saved_group(read_checkpoint(folder / "checkpoint_best.pt"), "model")
-    begun = Start(folder, prepared, Path("saved"))
-    size = prepared.size("tiny", begun.apply)
-    words = build_command(prepared, size, None, [], Path("saved"), [], begun)
+    source = Start(folder, prepared, Path("saved"))
+    size = prepared.size("tiny", source.apply)
+    words = build_command(prepared, size, None, [], Path("saved"), [], source)
     assert value_of(words, "--finetune-from-model") == "general/checkpoint_best.pt"
     args = parsed(words[2:])
     usual = float(value_of(shlex.split(prepared.size("tiny").flags), "--lr"))
-    assert args.lr[0] == pytest.approx(min(usual, begun.rate) / 10)
+    assert args.lr[0] == pytest.approx(min(usual, source.rate) / 10)
     assert args.lr_scheduler == "fixed"
     assert words.count("--lr") == words.count("--arch") == 1
     built = vars(args)
@@ -124,11 +124,11 @@ def test_a_training_that_began_keeps_its_rate_and_needs_no_start(start):
     folder, prepared = start("translation"), Prepared(Path("data"))
     Path("saved").mkdir()
     (folder / "checkpoint_best.pt").rename("saved/checkpoint_last.pt")
-    begun = Start(folder, prepared, Path("saved"))
-    assert begun.is_resumed
-    size = prepared.size("tiny", begun.apply)
-    assert float(value_of(shlex.split(size.flags), "--lr")) == begun.rate
-    assert "--finetune-from-model" not in begun.fit(["--task", "translation"])
+    source = Start(folder, prepared, Path("saved"))
+    assert source.is_resumed
+    size = prepared.size("tiny", source.apply)
+    assert float(value_of(shlex.split(size.flags), "--lr")) == source.rate
+    assert "--finetune-from-model" not in source.fit(["--task", "translation"])
 
 
 def test_old_checkpoints_with_a_namespace_are_starts(start):
@@ -137,8 +137,8 @@ def test_old_checkpoints_with_a_namespace_are_starts(start):
     args = {**state["cfg"]["model"], "lr": [0.5], "task": "translation", "arch": "transformer"}
     del args["_name"]
     torch.save({**state, "cfg": None, "args": Namespace(**args)}, "old.pt")
-    begun = Start(Path("old.pt"), Prepared(Path("data")), Path("saved"))
-    assert (begun.arch, begun.rate) == ("transformer", 0.5)
+    source = Start(Path("old.pt"), Prepared(Path("data")), Path("saved"))
+    assert (source.arch, source.rate) == ("transformer", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_a_mistake_is_one_line(words, problem, start, capsys):
 
 
 @pytest.mark.parametrize("language", ["en", None])
-@pytest.mark.parametrize("place", ["general", "old-data"])
-def test_data_with_other_dictionaries_is_named_before_training(place, language, start, capsys):
+@pytest.mark.parametrize("folder", ["general", "old-data"])
+def test_data_with_other_dictionaries_is_named_before_training(folder, language, start, capsys):
     """fairseq's own checkpoints name the folder of their dictionaries only."""
     path = start("translation") / "checkpoint_best.pt"
     state = read_checkpoint(path)
@@ -170,7 +170,7 @@ def test_data_with_other_dictionaries_is_named_before_training(place, language, 
     torch.save(state, path)
     Path("old-data").mkdir()
     for side in ("de", "en"):
-        Path(f"{place}/dict.{side}.txt").write_text("a 2\nb 1\n")
+        Path(f"{folder}/dict.{side}.txt").write_text("a 2\nb 1\n")
         Path(f"data/dict.{side}.txt").write_text("a 9\nb 8\n")
     command = ["train", "data", "--from", "general", "--cpu", "--dry-run"]
     assert main(command) == 0
@@ -178,8 +178,8 @@ def test_data_with_other_dictionaries_is_named_before_training(place, language, 
     capsys.readouterr()
     assert main(command) == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert f"--from general: {place}/dict.en.txt differs from data/dict.en.txt; prepare" in error
-    assert error.endswith(f"--like {place}")
+    assert f"--from general: {folder}/dict.en.txt differs from data/dict.en.txt; prepare" in error
+    assert error.endswith(f"--like {folder}")
 
 
 def test_folders_of_pairs_that_share_dictionaries_train_in_turn(start, capsys):

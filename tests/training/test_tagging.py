@@ -85,14 +85,14 @@ def build(smoothing=0.0):
 
 
 def sample(gold, predicted):
-    """Return a batch from tag names; the logits prefer the predicted ones."""
+    """Return a batch from tag names; the logits prefer the predicted tags."""
     width = max(map(len, gold))
     target = torch.full((len(gold), width), IGNORED)
     logits = torch.zeros(len(gold), width, len(TAGS))
     for row, pairs in enumerate(map(zip, gold, predicted)):
-        for place, (true, preferred) in enumerate(pairs):
-            target[row, place] = TAGS.index(true)
-            logits[row, place, TAGS.index(preferred)] = 5.0
+        for position, (true, preferred) in enumerate(pairs):
+            target[row, position] = TAGS.index(true)
+            logits[row, position, TAGS.index(preferred)] = 5.0
     lengths = torch.tensor([len(row) for row in gold])
     net_input = {"logits": logits, "src_lengths": lengths}
     return {"net_input": net_input, "target": target, "ntokens": int(lengths.sum())}
@@ -103,10 +103,10 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing)
     log_probs = torch.randn(2, 3, 5, dtype=torch.float64).log_softmax(-1)
     targets = torch.tensor([[0, 4, 2], [1, IGNORED, IGNORED]])
     expected = 0.0
-    for row, place in ((0, 0), (0, 1), (0, 2), (1, 0)):
+    for row, position in ((0, 0), (0, 1), (0, 2), (1, 0)):
         for tag in range(5):
-            share = 1 - smoothing if tag == targets[row, place] else smoothing / 4
-            expected -= share * log_probs[row, place, tag]
+            share = 1 - smoothing if tag == targets[row, position] else smoothing / 4
+            expected -= share * log_probs[row, position, tag]
     loss = sequence_tagging.smoothed_cross_entropy(log_probs, targets, smoothing)
     torch.testing.assert_close(loss, expected)
 

@@ -146,7 +146,7 @@ def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
         (["--keep-last-epochs", "-1", "--best-checkpoint-metric", "bleu"], set()),
     ],
 )
-def test_the_commands_flags_go_with_those_given(make, tmp_path, extra, absent):
+def test_the_commands_flags_go_with_the_users_flags(make, tmp_path, extra, absent):
     prepared = Prepared(make("translation"))
     size = prepared.size("tiny")
     usual = build_command(prepared, size, None, [], tmp_path)
@@ -167,7 +167,7 @@ def test_small_corpora_are_validated_after_several_epochs(make, kind, updates, i
     folder = make(kind, examples={"train": updates * 64})
     size = KINDS[kind]["tiny"]
     (folder / "train.a-b.b.bin").write_bytes(bytes(2 * size.tokens * updates))
-    flags, whole = (shlex.split(one.flags) for one in (Prepared(folder).size("tiny"), size))
+    flags, whole = (shlex.split(variant.flags) for variant in (Prepared(folder).size("tiny"), size))
     epochs = int(value_of(whole, "--max-epoch"))
     expected = [str(interval)] * 2 + [str(interval * epochs)] if interval else ["", "", str(epochs)]
     names = ("--validate-interval", "--save-interval", "--max-epoch")
@@ -282,7 +282,7 @@ def test_a_killed_training_names_the_signal(tmp_path):
         train.run(words, tmp_path, "loss")
 
 
-def test_flags_of_the_last_run_that_are_not_given_again_are_named(tmp_path):
+def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
     def named(*extra):
         return list(train.forgotten(["fairseq-train", "d", "--lr", "1", *extra], extra, tmp_path))
 

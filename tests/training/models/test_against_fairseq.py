@@ -12,7 +12,7 @@ from fairseq_posattn.inference.stock_transformer import rename_weights
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
 LEARNED = tuple(f"--{side}-learned-pos" for side in SIDES)
-# Probabilities differ, so that exchanged ones are detected.
+# Probabilities differ, so that exchanged dropouts are detected.
 DROPOUTS = ("--dropout=0.1", "--attention-dropout=0.25", "--activation-dropout=0.4")
 NO_DROPOUT = ("--dropout=0", "--attention-dropout=0", "--activation-dropout=0")
 

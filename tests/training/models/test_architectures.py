@@ -41,20 +41,20 @@ def task_and_criterion(arch):
     return "translation", "cross_entropy"
 
 
-def from_arch_flag(arch, **given):
+def from_arch_flag(arch, **values):
     """Return the options of ``fairseq-train --arch NAME``."""
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
     task, criterion = task_and_criterion(arch)
     flags = ["data", "--task", task, "--criterion", criterion, "--arch", arch, *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), flags)
     return convert_namespace_to_omegaconf(args).model
 
 
-def from_yaml(arch, **given):
+def from_yaml(arch, **values):
     """Return the options of ``fairseq-hydra-train`` with ``model: {_name: NAME}``."""
     task, criterion = ({"_name": name} for name in task_and_criterion(arch))
     settings = {"task": {**task, "data": "data"}, "criterion": criterion}
-    cfg = OmegaConf.create({"model": {"_name": arch, **given}, **settings})
+    cfg = OmegaConf.create({"model": {"_name": arch, **values}, **settings})
     add_defaults(cfg)
     return OmegaConf.create(OmegaConf.to_container(cfg.model, resolve=True, enum_to_str=True))
 
@@ -62,14 +62,14 @@ def from_yaml(arch, **given):
 WAYS = {
     "flag": from_arch_flag,
     "yaml": from_yaml,
-    "mapping": lambda arch, **given: OmegaConf.create({"_name": arch, **given}),
-    "namespace": lambda arch, **given: argparse.Namespace(arch=arch, **given),
-    "object": lambda arch, **given: MODEL_DATACLASS_REGISTRY[arch](_name=arch, **given),
+    "mapping": lambda arch, **values: OmegaConf.create({"_name": arch, **values}),
+    "namespace": lambda arch, **values: argparse.Namespace(arch=arch, **values),
+    "object": lambda arch, **values: MODEL_DATACLASS_REGISTRY[arch](_name=arch, **values),
 }
 
 
 def build(cfg, from_checkpoint=False):
-    """Build a model, a large one without contents."""
+    """Build a model; a large model has no contents."""
     name = getattr(cfg, "_name", None) or cfg.arch
     with contextlib.nullcontext() if name not in LARGE else torch.device("meta"):
         return models.build_model(cfg, task(), from_checkpoint)
@@ -113,10 +113,10 @@ def test_older_checkpoints_still_share_embeddings():
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_classifier"])
-def test_given_options_override_the_preset(arch, way):
+def test_explicit_options_override_the_preset(arch, way):
     """So do options that equal the default of the model without a preset."""
-    given = {"encoder_sublayers": "san,ffn", "dropout": 0.1, "encoder_ffn_embed_dim": 24}
-    model = build(WAYS[way](arch, **given))
+    values = {"encoder_sublayers": "san,ffn", "dropout": 0.1, "encoder_ffn_embed_dim": 24}
+    model = build(WAYS[way](arch, **values))
     layers = model.encoder.layers
     assert [len(layer.sublayers) for layer in layers] == [2] * len(layers)
     assert layers[0].sublayers[0].dropout.p == 0.1

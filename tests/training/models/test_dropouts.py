@@ -1,7 +1,7 @@
-"""Each dropout flag acts in its places, in training, and nowhere else.
+"""Each dropout flag acts on its tensors, in training, and nowhere else.
 
-One flag is 0.5 and the others are 0. A place is a tensor in which half of the elements are then
-zero, or a module whose outputs then differ for the same input.
+One flag is 0.5 and the others are 0. It acts on a tensor if half of the elements are then zero,
+or on a module if its outputs then differ for the same input.
 """
 
 import classifier_builder
@@ -22,7 +22,7 @@ class Calls:
         def record(module, args, kwargs, output):
             self.calls[names[module]] = args, kwargs, output
 
-        hooks = [one.register_forward_hook(record, with_kwargs=True) for one in names]
+        hooks = [module.register_forward_hook(record, with_kwargs=True) for module in names]
         torch.manual_seed(0)
         run(model)
         for hook in hooks:
@@ -58,21 +58,21 @@ def flags_at(flag, probability=0.5):
 
 
 def residuals(side, sublayers):
-    """Return the flag of each place in a layer with these sublayers."""
-    places = {}
+    """Return the flag of each dropout in a layer with these sublayers."""
+    dropouts = {}
     for number, name in enumerate(sublayers.split(",")):
         residual = f"{side}.{number}"
-        places["added", residual] = "dropout"
+        dropouts["added", residual] = "dropout"
         if name == "ffn":
-            places["input", f"{residual}.sublayer.fc2"] = "activation_dropout"
+            dropouts["input", f"{residual}.sublayer.fc2"] = "activation_dropout"
         else:
-            places["draws", f"{residual}.sublayer.mechanism"] = "attention_dropout"
-            places["draws", f"{residual}.sublayer.out_proj"] = "heads_dropout"
-    return places
+            dropouts["draws", f"{residual}.sublayer.mechanism"] = "attention_dropout"
+            dropouts["draws", f"{residual}.sublayer.out_proj"] = "heads_dropout"
+    return dropouts
 
 
-def check(calls, places, flag):
-    for (kind, name), acting in places.items():
+def check(calls, dropouts, flag):
+    for (kind, name), acting in dropouts.items():
         assert getattr(calls, kind)(name) == (flag == acting), (kind, name)
 
 
@@ -95,14 +95,14 @@ def translate(model):
 
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize(("encoder", "decoder"), STACKS)
-def test_translation_flags_act_in_their_places(build_model, encoder, decoder, flag):
+def test_translation_flags_act_on_their_tensors(build_model, encoder, decoder, flag):
     stacks = [f"--encoder-sublayers={encoder}", f"--decoder-sublayers={decoder}"]
     options = [*WIDE, *stacks, *flags_at(flag), "--activation-fn=gelu"]
     model = build_model("posattn_transformer", *options).train()
-    places = {("input", f"{side}.layers.0"): "dropout" for side in ("encoder", "decoder")}
-    places |= residuals("encoder.layers.0.sublayers", encoder)
-    places |= residuals("decoder.layers.0.sublayers", decoder)
-    check(Calls(model, translate), places, flag)
+    dropouts = {("input", f"{side}.layers.0"): "dropout" for side in ("encoder", "decoder")}
+    dropouts |= residuals("encoder.layers.0.sublayers", encoder)
+    dropouts |= residuals("decoder.layers.0.sublayers", decoder)
+    check(Calls(model, translate), dropouts, flag)
 
 
 # --- Classification --------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def inputs(*names):
     return {("input", f"{WORDS}.{name}"): "dropout" for name in names}
 
 
-# Further flags and places of each encoder; one of two layers draws between them.
+# Further flags and dropouts of each encoder; one of two layers draws between them.
 LAYERS = "--lstm-layers=2", {("draws", WORDS): "dropout"}
 ENCODERS = {
     "none": ("", {}),
@@ -151,15 +151,15 @@ def classify(model):
 
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_classification_flags_act_in_their_places(encoder, flag):
-    options, places = ENCODERS[encoder]
+def test_classification_flags_act_on_their_tensors(encoder, flag):
+    options, dropouts = ENCODERS[encoder]
     widths = ["--encoder-embed-dim=64", "--encoder-ffn-embed-dim=64", "--head-dim=64"]
     widths += ["--head-highway-layers=1", f"--encoder={encoder.split()[0]}"]
     model = classifier_builder.build(
         "posattn_classifier", *widths, *options.split(), *flags_at(flag)
     )
-    places = {**EVERYWHERE, ("input", WORDS): "dropout", **places}
-    check(Calls(model.train(), classify), places, flag)
+    dropouts = {**EVERYWHERE, ("input", WORDS): "dropout", **dropouts}
+    check(Calls(model.train(), classify), dropouts, flag)
 
 
 # Shapes dropped with --dropout-places maps, in order, of 16 sentences of 9 words of 12 features:

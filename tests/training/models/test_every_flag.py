@@ -1,6 +1,6 @@
 """Every option of the models has an effect.
 
-A line of a table has a flag, and further flags of both models, the one with and the one without it.
+A line of a table has a flag, and further flags of both models, with and without it.
 The flag must change the parameters, by shape or first value, or the output; those in ATTRIBUTES
 only attributes of modules. Dropouts are in ``test_dropouts.py``.
 """
@@ -154,13 +154,13 @@ def parameters(model):
 
 def attributes(model):
     """Return plain attributes of modules, and the last argument of a wrapped forward."""
-    found = {"": model.max_positions()}
+    result = {"": model.max_positions()}
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
             value = value.args[-1] if isinstance(value, partial) else value
             if isinstance(value, (int, float, str, tuple, NoneType, Marks)):
-                found[name, attribute] = value
-    return found
+                result[name, attribute] = value
+    return result
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def language_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt")
     write_language_model(folder, "ab cdefgh")  # 18 subwords
     subwords = ["<unk>", *(f"word{number}" for number in range(16)), "<sep>"]
-    (folder / "vocab.json").write_text(json.dumps({one: row for row, one in enumerate(subwords)}))
+    (folder / "vocab.json").write_text(json.dumps({word: row for row, word in enumerate(subwords)}))
     return folder
 
 

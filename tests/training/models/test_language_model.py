@@ -84,7 +84,7 @@ def test_the_auxiliary_loss_equals_that_of_transformers(folder):
 def test_classification_trains_the_language_model(folder):
     model = build(folder).train()
     loss_of(model, 0.0).backward()
-    gradients = [one.grad for one in model.encoder.language_model.gpt.h.parameters()]
+    gradients = [p.grad for p in model.encoder.language_model.gpt.h.parameters()]
     assert all(gradient.abs().sum() > 0 for gradient in gradients)
     model.zero_grad()
     # validation excludes the auxiliary loss
@@ -99,7 +99,7 @@ def test_weights_are_loaded_from_the_folder(folder, as_pickle):
         (folder / "model.safetensors").unlink()
     ours = build(folder).encoder.language_model.gpt.state_dict()
     theirs, words = pretrained.transformer.state_dict(), dictionary(folder)
-    ours_by_word, theirs_by_row = (one.pop("tokens_embed.weight") for one in (ours, theirs))
+    ours_by_word, theirs_by_row = (state.pop("tokens_embed.weight") for state in (ours, theirs))
     for subword, row in json.loads((folder / "vocab.json").read_text()).items():
         torch.testing.assert_close(ours_by_word[words.index(subword)], theirs_by_row[row])
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)

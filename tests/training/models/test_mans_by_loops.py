@@ -16,7 +16,7 @@ from torch.nn import functional as F
 PAD = 1
 MASK_FLOOR = 1e-10
 HEADS, LAYERS = 2, 2
-# Probabilities differ, so that no dropout can take another's place.
+# Probabilities differ, so that exchanged dropouts are detected.
 DROPOUT, ATTENTION_DROPOUT, ACTIVATION_DROPOUT = 0.1, 0.2, 0.3
 
 
@@ -120,11 +120,11 @@ class Loops:
         """Return scaled embeddings plus positions, counted from after the padding."""
         table = self.parameters["encoder.embed_tokens.weight"]  # shared by encoder and decoder
         C = table.size(1)
-        place = PAD + tokens.ne(PAD).cumsum(1) * tokens.ne(PAD)
+        index = PAD + tokens.ne(PAD).cumsum(1) * tokens.ne(PAD)
         if not self.released.norm_first:
-            positions = self.parameters[f"{side}.embed_positions.weight"][place]
+            positions = self.parameters[f"{side}.embed_positions.weight"][index]
         else:
-            positions = torch.stack([sinusoid(p, C) for p in place.flatten().tolist()])
+            positions = torch.stack([sinusoid(p, C) for p in index.flatten().tolist()])
         x = math.sqrt(C) * table[tokens] + positions.view(*tokens.shape, C)
         if not self.released.norm_first:
             x = self.norm(f"{side}.layernorm_embedding", x)
@@ -152,12 +152,12 @@ class Loops:
         return hidden @ self.parameters["encoder.embed_tokens.weight"].T
 
 
-def sinusoid(place, features):
+def sinusoid(position, features):
     """Return positions of Vaswani et al. (2017), sines before cosines; zero for padding."""
     half = features // 2
-    angles = [place / 10000 ** (k / (half - 1)) for k in range(half)]
+    angles = [position / 10000 ** (k / (half - 1)) for k in range(half)]
     waves = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
-    return torch.tensor(waves, dtype=torch.float64) * (place != PAD)
+    return torch.tensor(waves, dtype=torch.float64) * (position != PAD)
 
 
 FLAGS = (

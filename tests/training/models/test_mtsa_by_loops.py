@@ -55,13 +55,13 @@ class Model:
             torch.testing.assert_close(ours, theirs, msg=lambda m, name=name: f"{name}: {m}")
 
 
-def dropout_factors(draws, places):
-    """Return factors by name; assert that all ``places`` were drawn."""
-    dropped = {name: place for name, place in places.items() if place[0]}
+def dropout_factors(draws, dropouts):
+    """Return factors by name; assert that all ``dropouts`` were drawn."""
+    dropped = {name: dropout for name, dropout in dropouts.items() if dropout[0]}
     drawn = [(p, tuple(factors.shape)) for p, factors in draws.taken]
     assert drawn == [(pytest.approx(p), shape) for p, shape in dropped.values()]
     factors = dict(zip(dropped, (factors for _, factors in draws.taken), strict=True))
-    return {name: factors.get(name, torch.ones(shape)) for name, (_, shape) in places.items()}
+    return {name: factors.get(name, torch.ones(shape)) for name, (_, shape) in dropouts.items()}
 
 
 def factor_dropout(p):
@@ -142,20 +142,20 @@ def classify(model, features, activation, highway, drawn):
 
 def classifier_dropouts(sides, highway, p, attention, width):
     """Return probability and shape of each dropout in the order of the forward pass."""
-    in_heads, places = (2, HEADS, T, D), {}
+    in_heads, dropouts = (2, HEADS, T, D), {}
     each = factor_dropout(attention)
     for side in sides:
-        places[side, "value_map"] = p, (2, HEADS, T, WORDS)
+        dropouts[side, "value_map"] = p, (2, HEADS, T, WORDS)
         for name in ("query_map", "key_map", "attention.source_hidden", "attention.source_output"):
-            places[side, name] = p, in_heads
-        places[side, "pairs"] = each, (2, HEADS, T, T)
-        places[side, "tokens"] = each, in_heads
-        places[side, "attention.fusion_gate.gate"] = p, (2, HEADS, T, 2 * D)
-        places[side, "pooling.hidden"] = places[side, "pooling.output"] = p, (2, T, C)
-    places["head", "1"] = p, (2, width)
+            dropouts[side, name] = p, in_heads
+        dropouts[side, "pairs"] = each, (2, HEADS, T, T)
+        dropouts[side, "tokens"] = each, in_heads
+        dropouts[side, "attention.fusion_gate.gate"] = p, (2, HEADS, T, 2 * D)
+        dropouts[side, "pooling.hidden"] = dropouts[side, "pooling.output"] = p, (2, T, C)
+    dropouts["head", "1"] = p, (2, width)
     for name in ("4.gate", "4.map", "6") if highway else ("4",):
-        places["head", name] = p, (2, LAYER)
-    return places
+        dropouts["head", name] = p, (2, LAYER)
+    return dropouts
 
 
 @pytest.mark.parametrize("data, training, variant", CASES)
@@ -179,8 +179,8 @@ def test_the_classifier_equals_the_reference(data, training, variant, monkeypatc
     options = activation, built.cfg.mtsa_masks
     p, attention = (p, attention) if training else (0, 0)
     (head,) = model.model.classification_heads.values()
-    places = classifier_dropouts(sides, highway, p, attention, head.layers[1].in_features)
-    drawn, vectors = dropout_factors(draws, places), []
+    dropouts = classifier_dropouts(sides, highway, p, attention, head.layers[1].in_features)
+    drawn, vectors = dropout_factors(draws, dropouts), []
     for side, batch in batches.items():
         rows = [
             encode(model, batch[row, :length], *options, lambda n, s=side: drawn[s, n], row)

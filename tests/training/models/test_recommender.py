@@ -80,9 +80,9 @@ def test_additive_pooling_is_its_equation():
     pooling = AdditivePooling(3, 2).double()
     hidden = torch.randn(1, 4, 3, dtype=torch.float64)
     padding = torch.tensor([[False, False, False, True]])
-    scores = [pooling.query(torch.tanh(pooling.hidden(hidden[0, place]))) for place in range(3)]
+    scores = [pooling.query(torch.tanh(pooling.hidden(hidden[0, row]))) for row in range(3)]
     weights = torch.cat(scores).softmax(0)
-    expected = sum(weight * hidden[0, place] for place, weight in enumerate(weights))
+    expected = sum(weight * hidden[0, row] for row, weight in enumerate(weights))
     torch.testing.assert_close(pooling(hidden, padding)[0], expected, rtol=1e-12, atol=1e-12)
 
 

@@ -167,9 +167,7 @@ def test_only_regular_orders_repeat_sentences(order, repeats):
 
 @pytest.mark.parametrize("source_lengths", [(6, 6, 6), (6, 4, 5)])
 @pytest.mark.parametrize("arch", ["dman_wmt_en_de", "dman_summarization"])
-def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
-    build_model, arch, source_lengths
-):
+def test_hypotheses_that_share_an_encoding_score_as_with_copies(build_model, arch, source_lengths):
     """Beams of 2: sentences are repeated, hypotheses exchanged, and sentence 1 is finished."""
     model = randomise(build_model(arch)).eval()
     source, target = sentences(*source_lengths), sentences(8, 8, 8, 8, 8, 8, seed=1)
@@ -209,7 +207,7 @@ def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
 def test_beam_search_equals_fairseqs(build_model, settings, monkeypatch):
     """The vocabulary is large enough for the plugin's loop, and hypotheses have many lengths."""
     monkeypatch.setattr(beam_search, "ROWS", 3 * 4)  # of three of the sentences
-    words = classifier_builder.dictionary(695)  # 700 symbols with the special ones
+    words = classifier_builder.dictionary(695)  # 700 with the special symbols
     settings = {"beam_size": 4, "max_len_b": 20, **settings}
     model = randomise(build_model(settings.pop("arch", "dman_wmt_en_de"), words=words)).eval()
     eos = torch.nn.functional.one_hot(torch.tensor(words.eos()), len(words))
@@ -299,7 +297,7 @@ def test_mechanisms_of_users_replace_positions_too(build_model, replaces):
         del MECHANISMS["mine"]
     sides = model.encoder, model.decoder
     assert [side.embed_positions is None for side in sides] == [replaces, replaces]
-    (placed,) = (one.positions for one in classifier.modules() if hasattr(one, "positions"))
+    (placed,) = (layer.positions for layer in classifier.modules() if hasattr(layer, "positions"))
     assert placed is not replaces
 
 

@@ -43,8 +43,8 @@ def test_padding_changes_nothing_and_the_predicate_something(arch):
     logits, _ = model(src_tokens=TOKENS, predicate=PREDICATE)
     assert logits.shape == (2, 6, len(TAGS))
     for row, length in enumerate((5, 3)):
-        one = slice(row, row + 1), slice(length)
-        alone, _ = model(src_tokens=TOKENS[one], predicate=PREDICATE[one])
+        sentence = slice(row, row + 1), slice(length)
+        alone, _ = model(src_tokens=TOKENS[sentence], predicate=PREDICATE[sentence])
         torch.testing.assert_close(logits[row, :length], alone[0])
     others, _ = model(src_tokens=TOKENS, predicate=PREDICATE.roll(1, dims=1))
     assert (logits - others).abs().max() > 1e-3
