@@ -1,6 +1,6 @@
 """Every command and function that reads a checkpoint, in processes that may come to harm.
 
-One for each entry is forked from a process that has imported fairseq; one for each file, from that.
+The process of an entry is forked from one process with fairseq, and forks a process per file.
 """
 
 import json
@@ -23,9 +23,9 @@ MEMORY = 2 << 30  # beside what the libraries take
 
 
 def fairseq_command(name, *arguments):
-    def call(**places):
+    def call(**values):
         command = __import__(f"fairseq_cli.{name}", fromlist=["cli_main"])
-        words = [str(argument).format(**places) for argument in arguments]
+        words = [str(argument).format(**values) for argument in arguments]
         sys.argv = [f"fairseq-{name}", *words, "--user-dir", USER_DIR, "--cpu"]
         command.cli_main()
 
@@ -33,8 +33,8 @@ def fairseq_command(name, *arguments):
 
 
 def posattn(*arguments):
-    def call(**places):
-        sys.argv = ["posattn", *(str(argument).format(**places) for argument in arguments)]
+    def call(**values):
+        sys.argv = ["posattn", *(str(argument).format(**values) for argument in arguments)]
         runpy.run_module("fairseq_posattn.cli", run_name="__main__")
 
     return call
@@ -44,8 +44,8 @@ def from_pretrained(path, data, folder):
     from fairseq import hub_utils
     from fairseq.hub_utils import GeneratorHubInterface
 
-    found = hub_utils.from_pretrained(str(path.parent), path.name, str(data))
-    GeneratorHubInterface(found["args"], found["task"], found["models"]).translate(["a b"])
+    hub = hub_utils.from_pretrained(str(path.parent), path.name, str(data))
+    GeneratorHubInterface(hub["args"], hub["task"], hub["models"]).translate(["a b"])
 
 
 TRAINING = ["{data}", *MAKE["TRANSLATION"], "--lr", "1e-5"]

@@ -125,8 +125,8 @@ def _try_all(kind, reader, folder):
     from fairseq_posattn.inference import prediction  # noqa: F401, registers
 
     os.chdir(folder)
-    world, (place, call) = folder / "world", READERS[kind][reader]
-    path, waiting = world / place, [ANY | FILES[kind]]
+    world, (location, call) = folder / "world", READERS[kind][reader]
+    path, waiting = world / location, [ANY | FILES[kind]]
     shutil.copytree(FIXTURES, world)
     path.parent.mkdir(exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""Checkpoints that would run code, crash or fill the memory: each a function that writes one.
+"""Checkpoints that would run code, crash or fill the memory, each written by a function.
 
 ``CHECKPOINTS[name](path, base, canary)`` writes a change of the checkpoint ``base`` to ``path``;
 the file ``canary`` must not appear when it is read.
@@ -159,13 +159,13 @@ EIGHT, HUNDRED = raw_bytes(b"A" * 8), raw_bytes(b"a" * 99)
 WITH_FIELDS = b"(" + number(3) + string("<") + b"N(" + string("a") + b"t}" + string("a")
 WITH_FIELDS += dtype("O8") + number(0) + b"\x86s" + number(8) + number(8) + number(0) + b"tb"
 PICKLES = {
-    # an instruction that imports and calls in one
+    # an instruction that imports and calls
     "instance": lambda canary: b"(S'touch " + str(canary).encode() + b"'\nios\nsystem\n.",
     "from_memo": lambda canary: pickled(call("posix.system", command(canary), b"q\x01h\x01")),
     "name_made_of_parts": lambda canary: (
         b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93(" + command(canary) + b"tR."
     ),
-    # a function by way of one that is allowed
+    # a function by way of an allowed module
     "chained_globals": lambda canary: pickled(call("torch._utils.os.system", command(canary))),
     "load_of_storage": lambda canary: pickled(
         call("torch.storage._load_from_bytes", other_pickle(canary))
@@ -176,7 +176,7 @@ PICKLES = {
             glob("posix.system") + glob("torch.Tensor") + command(canary) + b"\x85}",
         )
     ),
-    # attributes in the place of methods
+    # attributes instead of methods
     "methods_of_an_ordered_dictionary": lambda canary: pickled(
         (b"}" + string("model") + ORDERED + b"}" + string("items"))
         + (glob("torch._utils._rebuild_tensor") + b"sbs")
@@ -347,11 +347,11 @@ def pickle_in_capitals(path, base, canary):
 
 @collected
 def two_indexes(path, base, canary):
-    """Write one index for Python's zipfile and another one for PyTorch."""
+    """Write one index for Python's zipfile and another for PyTorch."""
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as last:
-        with zipfile.ZipFile(base) as good_one:
-            for name in good_one.namelist():
-                last.writestr(name, good_one.read(name))
+        with zipfile.ZipFile(base) as source:
+            for name in source.namelist():
+                last.writestr(name, source.read(name))
         with zipfile.ZipFile(file, "w") as first:
             first.writestr("archive/data.pkl", pickled(b"}" + string("other") + b"]s"))
             first.writestr("archive/version", "3\n")
@@ -377,7 +377,7 @@ def code_behind_the_contents(path, base, canary):
 
 
 def add_pickle(name):
-    """Return a change that adds a pickle of this name beside the good one."""
+    """Return a change that adds a pickle of this name beside the good pickle."""
 
     def change(archive, canary):
         top = archive.namelist()[0].partition("/")[0]
@@ -387,12 +387,12 @@ def add_pickle(name):
 
 
 def add_member(name, content):
-    """Return a change that adds a member in the place of the good one, if there is one."""
+    """Return a change that adds a member or replaces the member of that name."""
 
     def change(archive, canary):
         top = archive.namelist()[0].partition("/")[0]
-        archive.filelist = [one for one in archive.filelist if one.filename != f"{top}/{name}"]
-        archive.NameToInfo = {one.filename: one for one in archive.filelist}
+        archive.filelist = [info for info in archive.filelist if info.filename != f"{top}/{name}"]
+        archive.NameToInfo = {info.filename: info for info in archive.filelist}
         archive.writestr(f"{top}/{name}", content)
 
     return change
@@ -418,7 +418,7 @@ def overlap(archive, canary):
 
 for _name, _change in {
     "twice_the_same_name": add_pickle("data.pkl"),
-    "pickle_in_capitals_beside_a_good_one": add_pickle("DATA.PKL"),
+    "pickle_in_capitals_beside_another": add_pickle("DATA.PKL"),
     "absolute_names": set_in_index("filename", lambda entry: f"/{entry.filename}"),
     "checksum": set_in_index("CRC", 1),
     "encrypted_by_flag": set_in_index("flag_bits", 1),

@@ -113,7 +113,7 @@ def values(canary, folder):
         "embeddings_elsewhere": {"model": embeddings},  # they are in the checkpoint
         "embeddings_elsewhere_of_classifier": {"model": {"encoder_embed_path": pipe}},
         "layers": {"model": {"encoder_layers": 10**7}},
-        "features": {"model": {f"{one}_dim": 10**6 for one in WIDTHS}},
+        "features": {"model": {f"{width}_dim": 10**6 for width in WIDTHS}},
         "features_of_ffn": {"model": {"encoder_ffn_embed_dim": 10**10}},
         "heads": {"model": {"encoder_attention_heads": 10**9}},
         "positions": {"model": {"max_source_positions": 10**9}},

@@ -24,7 +24,7 @@ EVERY = 14
 def chosen(entry, names):
     """Return the names of the files that an entry reads: all entries load by one function.
 
-    One of them reads all files; the others share them. One reads the settings of its models, too.
+    ``generate`` reads all files; the others share them. ``predict`` reads settings of classifiers.
     """
     names = [name for name in names if entry == "predict" or not name.endswith("of_classifier")]
     if entry == "generate":
@@ -32,8 +32,8 @@ def chosen(entry, names):
     first = list(entry_points.ENTRIES).index(entry)
     return [
         name
-        for place, name in enumerate(names)
-        if place % EVERY == first
+        for index, name in enumerate(names)
+        if index % EVERY == first
         or name == "metrics_by_any_name"  # which only training needs
         or name.endswith("of_classifier")
     ]
@@ -85,37 +85,37 @@ def test_no_checkpoint_does_harm(entry, is_whole, hostile, tmp_path):
     for dictionary in (FIXTURES / "translation" / "data").glob("dict.*"):
         shutil.copy(dictionary, data)
     shutil.copy(FIXTURES / kind / "checkpoint.pt", tmp_path)
-    given, results = entry_points.try_all(entry, paths, data, tmp_path)
+    path, results = entry_points.try_all(entry, paths, data, tmp_path)
     assert not canary.exists()
-    require_harmless(results, given, HARMLESS)
+    require_harmless(results, path, HARMLESS)
 
 
-def require_harmless(results, given, harmless):
+def require_harmless(results, path, harmless):
     """Fail with what is wrong with the results of files, by name."""
-    found = {name: complaints(one, given, name in harmless) for name, one in results.items()}
-    harm = [f"--- {name}\n" + "\n".join(wrong) for name, wrong in found.items() if wrong]
+    faults = {name: complaints(result, path, name in harmless) for name, result in results.items()}
+    harm = [f"--- {name}\n" + "\n".join(wrong) for name, wrong in faults.items() if wrong]
     assert not harm, "\n\n".join(harm)
 
 
 def complaints(result, path, may_succeed):
     """Return what is wrong with the outcome of a file."""
     output = result["output"]
-    found = []
+    faults = []
     if result["code"] < 0:
-        found.append(f"signal {-result['code']}")
+        faults.append(f"signal {-result['code']}")
     if result["memory"] > TOO_MUCH:
-        found.append(f"{result['memory'] >> 20:,} MB")
+        faults.append(f"{result['memory'] >> 20:,} MB")
     if "the secret" in output:
-        found.append("the secret is printed")
+        faults.append("the secret is printed")
     if result["code"] == 0 and not may_succeed:
-        found.append("accepted")
+        faults.append("accepted")
     if result["code"] > 0:
         errors = [line for line in output.splitlines() if re.search(r"\berror: ", line)]
         if len(errors) != 1 or not output.rstrip().endswith(errors[0]) or "Traceback" in output:
-            found.append("not one line")
+            faults.append("not one line")
         elif str(path) not in output:  # a warning may have named it just before
-            found.append("the file is not named")
-    return [*found, output[-1500:]] if found else []
+            faults.append("the file is not named")
+    return [*faults, output[-1500:]] if faults else []
 
 
 PAIRS = [(kind, reader) for kind, readers in READERS.items() for reader in readers]
@@ -125,6 +125,6 @@ ACCEPTED = {"codes": {"nothing"}, "text": {"nothing", "bytes", "pickle", *FILES[
 
 @pytest.mark.parametrize("kind, reader", PAIRS, ids=map("-".join, PAIRS))
 def test_no_other_file_does_harm(kind, reader, tmp_path):
-    given, results = file_readers.try_all(kind, reader, tmp_path)
+    path, results = file_readers.try_all(kind, reader, tmp_path)
     assert not (tmp_path / "canary").exists()
-    require_harmless(results, given, ACCEPTED.get(kind, ()))
+    require_harmless(results, path, ACCEPTED.get(kind, ()))
