@@ -154,9 +154,9 @@ def try_fairseq(command, flags):
         "interactive": lambda: options.get_generation_parser(interactive=True),
         "validate": options.get_validation_parser,
     }
-    given = options.parse_args_and_arch(parsers[command](), flags)
+    args = options.parse_args_and_arch(parsers[command](), flags)
     # A training of 750 epochs would fill a disk.
-    assert command != "train" or given.no_epoch_checkpoints or given.keep_last_epochs > 0
+    assert command != "train" or args.no_epoch_checkpoints or args.keep_last_epochs > 0
 
 
 # --- The measurements, in miniature ------------------------------------------------------------
@@ -176,7 +176,7 @@ MEASUREMENTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",  # the switches take seven trainers
-    [pytest.param(one, marks=[pytest.mark.nightly] * ("switches" in one)) for one in MEASUREMENTS],
+    [pytest.param(key, marks=[pytest.mark.nightly] * ("switches" in key)) for key in MEASUREMENTS],
 )
 def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     program, *named = name.split()

@@ -61,7 +61,7 @@ WITHOUT_PACKAGES = """
 
 
 class TestExistingEnvironment:
-    def test_complete_one_is_used_as_it_is_and_a_named_one_before_the_active_one(self, tmp_path):
+    def test_complete_environment_is_used_and_a_named_precedes_the_active(self, tmp_path):
         active = make_stub_python(tmp_path / "active/bin/python", "3.8.18").parent.parent
         for variables in ({"VIRTUAL_ENV": sys.prefix}, {"POSATTN_ENV": sys.prefix}):
             result = run_script(**{"VIRTUAL_ENV": active, **variables})
@@ -100,7 +100,7 @@ class TestNewEnvironment:
 
     @pytest.mark.parametrize("python", ["stub", pytest.param("", marks=pytest.mark.nightly)])
     @pytest.mark.parametrize("note", ["unfinished", "/where/it/was"])
-    def test_unfinished_or_moved_one_is_made_anew_and_then_kept(self, tmp_path, python, note):
+    def test_unfinished_or_moved_environment_is_made_anew_and_kept(self, tmp_path, python, note):
         environment = tmp_path / "new"
         environment.mkdir()
         (environment / ".posattn").write_text(f"{note}\n")
@@ -142,7 +142,7 @@ class TestMissingRequirements:
         result = missing(sacrebleu="2.4.0", torch="2.11.0a0+git12345")
         assert (result.stdout, result.returncode) == ("", 0)
 
-    def test_version_outside_range_is_replaced_by_the_tested_one(self, missing):
+    def test_version_outside_range_is_replaced_by_the_tested_version(self, missing):
         (line,) = missing(tqdm="4.1.0").stdout.splitlines()
         assert Requirement(line).name == "tqdm"
         assert not Requirement(line).specifier.contains("4.1.0")

@@ -11,7 +11,7 @@ PACKAGE = "fairseq_posattn"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
 # From the lowest level up; two packages of one level do not import each other.
-LEVELS = (  # noqa: SIM905, one a line would take nine lines
+LEVELS = (  # noqa: SIM905, one package a line would take nine lines
     "common | attention text | model compat preparation scoring | training hugging_face | "
     "inference recipes | inspection export | cli __main__ __init__"
 ).split(" | ")
@@ -61,5 +61,5 @@ def test_no_module_imports_itself_through_others():
     for path in ROOT.rglob("[!_]*.py"):
         imported = set(imported_modules(path))
         name = ".".join([PACKAGE, *path.relative_to(ROOT).with_suffix("").parts])
-        graph[name] = imported | {one.rpartition(".")[0] for one in imported}
+        graph[name] = imported | {module.rpartition(".")[0] for module in imported}
     TopologicalSorter(graph).prepare()

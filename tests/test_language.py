@@ -59,23 +59,23 @@ def prose(page):
 
 
 def test_the_fields_terms_are_used():
-    places = [
+    matches = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]!r}"
         for path in (*files(".py", ".sh", ".js", ".html", ".yaml"), *pages())
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if (match := PARAPHRASE.search(line))
     ]
-    assert not places, f"{places}; the terms are {PARAPHRASES}"
+    assert not matches, f"{matches}; the terms are {PARAPHRASES}"
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
-    places = [
+    matches = [
         f"{path.relative_to(ROOT)}:{number}: {text.splitlines()[0]}"
         for path in files(".py")
         for number, text in docstrings(path)
         if CLAUSE.match(text)
     ]
-    assert not places, "\n".join(places)
+    assert not matches, "\n".join(matches)
 
 
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: str(page.relative_to(ROOT)))
