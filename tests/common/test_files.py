@@ -20,7 +20,7 @@ def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
     with writing(path) as first:
         first.write("größer\n")
         assert not path.exists()
-        write_text(path, "second")  # of two writers the last one wins
+        write_text(path, "second")  # the last of two writers wins
     assert path.read_bytes() == "größer\n".encode()
     assert os.listdir(tmp_path) == ["text"]
     with writing(path, binary=True) as file:
