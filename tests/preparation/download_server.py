@@ -4,7 +4,7 @@ import http.server
 import re
 import threading
 
-EVER = object()  # in a list of misdeeds: repeat the last one
+EVER = object()  # in a list of misdeeds: repeat the last item
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""fairseq-preprocess in a process that has imported fairseq, in place of one that starts slowly."""
+"""fairseq-preprocess in a process that has imported fairseq, to avoid a slow start."""
 
 import logging
 from contextlib import contextmanager

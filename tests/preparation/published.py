@@ -11,7 +11,7 @@ WORDS += ["fails", ".", ",", "\xe9t\xe9"]
 
 
 def publish(name, folder, size=30, sentence=None):
-    """Write data set ``name`` into ``folder``, of one sentence or random ones; return its path."""
+    """Write data set ``name`` into ``folder``, of one sentence or random text; return its path."""
     return PUBLISHERS[name](Text(name, sentence), folder, size)
 
 

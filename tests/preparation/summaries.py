@@ -3,7 +3,7 @@
 import hashlib
 
 TOPICS = ["storm", "match", "vote", "trial", "fire", "film"]
-PLACES = ["Paris", "Lagos", "Lima", "Oslo", "Perth"]
+CITIES = ["Paris", "Lagos", "Lima", "Oslo", "Perth"]
 COUNTS = {"train": 40, "valid": 6, "test": 5}
 LISTS = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
 
@@ -17,16 +17,16 @@ def story_name(number):
 
 
 def article(number):
-    topic, place = TOPICS[number % 6], PLACES[number % 5]
-    return [f"{place} (CNN) -- A {topic} hit {place} today.", "", f"The {topic} number {number}"]
+    topic, city = TOPICS[number % 6], CITIES[number % 5]
+    return [f"{city} (CNN) -- A {topic} hit {city} today.", "", f"The {topic} number {number}"]
 
 
 def highlights(number):
-    return [f"{TOPICS[number % 6]} in {PLACES[number % 5]} on day {number}", "Nobody was hurt ."]
+    return [f"{TOPICS[number % 6]} in {CITIES[number % 5]} on day {number}", "Nobody was hurt ."]
 
 
 def story(number):
-    marked = [line for one in highlights(number) for line in ("", "@highlight", "", one)]
+    marked = [line for text in highlights(number) for line in ("", "@highlight", "", text)]
     return "\n".join([*article(number), *marked, ""])
 
 
@@ -58,7 +58,7 @@ def url_lists():
 def gigaword(count):
     """Return ``(articles, titles)``, lines of text."""
     articles = "".join(
-        f"a {TOPICS[i % 6]} hit <unk> {PLACES[i % 5].lower()} at ##.# gmt , no. {i} .\n"
+        f"a {TOPICS[i % 6]} hit <unk> {CITIES[i % 5].lower()} at ##.# gmt , no. {i} .\n"
         for i in range(count)
     )
     return articles, "".join(f"{TOPICS[i % 6]} hits {i}\n" for i in range(count))

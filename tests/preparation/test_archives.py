@@ -1,4 +1,4 @@
-"""Archives and folders; hostile ones write nothing outside and need bounded memory."""
+"""Archives and folders; hostile archives write nothing outside and need bounded memory."""
 
 import bz2
 import lzma
@@ -192,8 +192,8 @@ def test_only_files_and_folders_are_unpacked(write, members):
     with pytest.raises(UsageError, match=f"^{path} is refused: '.*; pack files and folders alone$"):
         unpack(path)
     unpacked = [*(path.parent / "unpacked").rglob("*")]
-    assert all(one.is_dir() or not one.stat().st_size for one in unpacked)
-    assert not any(one.is_symlink() for one in unpacked)
+    assert all(entry.is_dir() or not entry.stat().st_size for entry in unpacked)
+    assert not any(entry.is_symlink() for entry in unpacked)
 
 
 def test_unpacking_is_bounded(write, monkeypatch):
@@ -274,9 +274,9 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_every_changed_byte_is_read_or_refused(write, name):
-    for place in [place for place, byte in enumerate(WHOLE[name]) if byte]:
+    for index in [index for index, byte in enumerate(WHOLE[name]) if byte]:
         changed = bytearray(WHOLE[name])
-        changed[place] ^= 0xFF
+        changed[index] ^= 0xFF
         read_all(write(bytes(changed)))
 
 

@@ -170,7 +170,7 @@ def test_concurrent_downloads_share_one_file(serve, tmp_path):
     with ThreadPoolExecutor(4) as pool:
         paths = list(pool.map(lambda _: download(server, tmp_path), range(4)))
     assert {path.read_bytes() for path in paths} == {ARCHIVE}
-    assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one of them, in four parts
+    assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one download, in four parts
 
 
 PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
@@ -215,5 +215,5 @@ def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
 def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):
     packed, unpacked = write_parts(tmp_path / "packed"), tmp_path / "unpacked"
     write_folder(unpacked / "folder", {"one.txt": "one", "two.txt": "two"})
-    for given in (packed, packed / "one.zip", unpacked, unpacked / "folder"):
-        assert content(obtain_any((WHOLE, PARTS), given, tmp_path), "one.txt") == b"one"
+    for path in (packed, packed / "one.zip", unpacked, unpacked / "folder"):
+        assert content(obtain_any((WHOLE, PARTS), path, tmp_path), "one.txt") == b"one"

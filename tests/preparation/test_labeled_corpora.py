@@ -21,8 +21,8 @@ DEFAULTS = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5, "dest": 
 DEFAULTS |= {"template": None, "language_model": None, **dict.fromkeys(FLAGS, False)}
 
 
-def options(**given):
-    return Namespace(**{**DEFAULTS, **given})
+def options(**flags):
+    return Namespace(**{**DEFAULTS, **flags})
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def read(tmp_path):
         readers = CLASSIFICATION[name].read(open_archive(source), options(**flags))
         examples = readers[split or ("train" if "train" in readers else "all")]()
         return [
-            (one.label, *one.inputs, *([] if one.score is None else [one.score]))
-            for one in examples
+            (example.label, *example.inputs, *([] if example.score is None else [example.score]))
+            for example in examples
         ]
 
     return read
@@ -114,7 +114,7 @@ def test_missing_files_are_named(read):
 def test_trec_has_fine_classes_unless_it_is_in_digits(read):
     with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
         read("trec", DIGITS, fine=True)
-    assert [one[0] for one in read("trec", TREC, fine=True)] == ["DESC:manner", "LOC:city"]
+    assert [row[0] for row in read("trec", TREC, fine=True)] == ["DESC:manner", "LOC:city"]
 
 
 def review(rating, text):
@@ -135,7 +135,7 @@ def test_amazon_is_read_from_pseudo_xml(read, tmp_path):
     archive = write_archive(tmp_path / "domain_sentiment_data.tar.gz", files)
     expected = [("1", "Bad", 1.0), ("4", "Good & <cheap>\n\nYes", 4.0)]
     assert read("amazon_electronics", archive) == expected
-    labels = [one[0] for one in read("amazon_electronics", archive, binary=True)]
+    labels = [row[0] for row in read("amazon_electronics", archive, binary=True)]
     assert labels == ["negative", "positive"]
 
 

@@ -108,7 +108,7 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
         assert [getattr(made, name) for name in TEXT] == [getattr(rules, name) for name in TEXT]
         written = lines(medical / f"text/{prefix}train.de")
         assert {*written} < {splitter(general, rules, "de")(line) for line in RUSSIAN}
-        printed, told = capsys.readouterr()
+        printed, _ = capsys.readouterr()
         # Characters that training lacked are bytes if the vocabulary has them, else unknown.
         assert (share_of_unknown(printed, "de") > 0) == (subwords != "bytes")
     assert "posattn train medical --from moved/checkpoints/checkpoint_best.pt\n" in printed
@@ -200,7 +200,7 @@ def test_labeled_text(subwords, classify, capsys, tmp_path):
     printed = capsys.readouterr().out
     for name in ("input0", "label"):
         files = [lines(folder / name / "dict.txt") for folder in (medical, reviews)]
-        names = [[line.split()[0] for line in one] for one in files]
+        names = [[line.split()[0] for line in file] for file in files]
         assert names[0] == names[1]
     assert manifest.read(medical).classes == 3
     split = splitter(reviews, manifest.read(reviews), "")

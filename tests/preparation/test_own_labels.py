@@ -111,8 +111,8 @@ def test_pairs_are_prepared_for_regression(tmp_path, custom, capsys):
     dest = custom(file, "--text-pair", "with", "--glove", vectors, target=("--score", "likeness"))
     for split in SPLITS:
         columns = [f"text/{split}.input0", f"text/{split}.input1", f"label/{split}.label"]
-        for one, other, score in zip(*(lines(dest / name) for name in columns), strict=True):
-            assert float(score) - 0.5 == float(one.split()[1]) == float(other.split()[1])
+        for first, second, score in zip(*(lines(dest / name) for name in columns), strict=True):
+            assert float(score) - 0.5 == float(first.split()[1]) == float(second.split()[1])
     trained = printed_training(capsys.readouterr().out)
     assert (trained.task, trained.num_classes) == ("sentence_pair_prediction", 1)
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
@@ -266,7 +266,7 @@ def test_labels_of_parquet_are_text_or_numbers(tmp_path):
     for label, name in ("b c", "b_c"), (Decimal("2.00"), "2"), (b"b", None), (date.today(), None):
         parquet.write_table(pyarrow.table({"text": ["a"], "mood": [label]}), path)
         try:
-            assert [one.label for one in examples(path, options)] == [name]
+            assert [example.label for example in examples(path, options)] == [name]
         except UsageError as error:
             assert name is None and "row 1" in str(error) and "cannot be a label" in str(error)
 

@@ -96,8 +96,8 @@ def test_fairseq_reads_all_splits(custom, train, capsys, subwords):
     for number, side in enumerate(LANGUAGES):
         assert binarized(dest, "train", side) == [pair[number] for pair in texts["train"]]
         assert [len(binarized(dest, split, side)) for split in SPLITS] == [48, 7, 5]
-    one, other = ((dest / f"dict.{side}.txt").read_bytes() for side in LANGUAGES)
-    assert (one == other) is joined
+    german, english = ((dest / f"dict.{side}.txt").read_bytes() for side in LANGUAGES)
+    assert (german == english) is joined
     described = manifest.read(dest)
     assert described.languages == ("de", "en")
     assert described.subwords == (subwords if joined else None)
@@ -242,7 +242,7 @@ def test_variants_of_a_sentence_are_not_held_out(custom, tmp_path, subwords):
     train = files(tmp_path, "train", [(source, f"t{n}") for n, source in enumerate(sources)])
     dest = custom("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
     held = [source for split in ("valid", "test") for source, _ in read(dest)[split]]
-    assert sorted(held) == sorted(sources[36:40])  # the only ones without a variant
+    assert sorted(held) == sorted(sources[36:40])  # the only sources without a variant
 
 
 def test_special_symbols_and_moses_escapes_are_reported(custom, tmp_path, capsys):
@@ -397,8 +397,8 @@ def test_text_of_every_script_comes_back_by_default(custom, tmp_path, capsys):
         subwords = splitter(dest, manifest.read(dest), "en")(text)
         assert dictionary.unk() not in dictionary.encode_line(subwords, add_if_not_exist=False)
     assert comes_back(dest, "  two \u2028 spaces\r ") == "two spaces"
-    for one in manifest.read(dest).round_trip.values():
-        assert one == {"lines": 1, "bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+    for scores in manifest.read(dest).round_trip.values():
+        assert scores == {"lines": 1, "bleu": pytest.approx(100), "chrf": pytest.approx(100)}
     output = capsys.readouterr()
     assert "round trip of target: 100.0% of the lines" in output.out
     assert "do not come back" not in output.err
@@ -447,7 +447,7 @@ def test_unicode_forms_are_reported_and_unified(custom, tmp_path, capsys):
     for form, expected in (("nfc", "M\u00fcnchen \ufb01"), ("nfkc", "M\u00fcnchen fi")):
         dest = custom(*train, "--normalize", form)
         assert manifest.read(dest).normalize == form
-        assert {one["lines"] for one in manifest.read(dest).round_trip.values()} == {1}
+        assert {scores["lines"] for scores in manifest.read(dest).round_trip.values()} == {1}
         assert comes_back(dest, "Mu\u0308nchen \ufb01") == expected
         assert "Unicode" not in capsys.readouterr().err
         test = "".join([*lines(dest / "test.de"), *lines(dest / "test.en")])
@@ -473,10 +473,10 @@ def test_the_same_file_on_both_sides_is_a_warning(custom, tmp_path, capsys):
     rows = pairs(40)
     twice = [(source, source) for source, _ in rows]
     for copied, expected in ((twice[:19] + rows[19:], []), (twice, ["32 pairs of 32"])):
-        given = ["--train", *files(tmp_path, "train", copied), "--valid", "4", "--test", "4"]
-        custom(*given)
-        found = re.findall("train: (.*) have equal sides", capsys.readouterr().err)
-        assert found == expected
+        words = ["--train", *files(tmp_path, "train", copied), "--valid", "4", "--test", "4"]
+        custom(*words)
+        counts = re.findall("train: (.*) have equal sides", capsys.readouterr().err)
+        assert counts == expected
 
 
 def test_many_characters_are_learned_by_default(custom, tmp_path):

@@ -86,19 +86,19 @@ def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces
     assert rules.versions["tokenizers"]
 
 
-def test_a_given_vocabulary_is_used_and_another_makes_other_data(
+def test_a_vocabulary_file_is_used_and_another_makes_other_data(
     source, in_wordpieces, tmp_path, monkeypatch
 ):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(binarize, "preprocess", interrupt)
-    given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
-    shutil.copy(in_wordpieces / "text/vocab.txt", given)
-    flags = ["--wordpiece-vocabulary", given]
+    vocabulary, dest = tmp_path / "vocab.txt", tmp_path / "dest"
+    shutil.copy(in_wordpieces / "text/vocab.txt", vocabulary)
+    flags = ["--wordpiece-vocabulary", vocabulary]
     assert prepare(source, dest, "wordpiece", 90, *flags) == 130
     assert tree(dest / WORK / "text") == tree(in_wordpieces / "text")
-    with open(given, "a") as file:
+    with open(vocabulary, "a") as file:
         file.write("storms\n")
     assert prepare(source, dest, "wordpiece", 90, *flags) == 130
     assert read_vocabulary(dest / WORK / "text/vocab.txt")[-1] == "storms"

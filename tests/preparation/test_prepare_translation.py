@@ -85,7 +85,7 @@ def test_counts_and_next_command_are_printed(prepared):
     assert re.search(r"^tokenizing train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
 
 
-def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, source, tmp_path):
+def test_a_run_after_a_kill_equals_an_uninterrupted_run(prepared, source, tmp_path):
     dest = tmp_path / "dest"
     command = ["--source", source, "--dest", dest, "--jobs", "1"]
     for last_line, stop in (
@@ -118,7 +118,7 @@ def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, source, tmp_pa
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
 )
 def test_wmt14_prints_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
-    """Add a pair of ratio 12 and one of ratio 3 to those that every rule keeps."""
+    """Add pairs of ratios 12 and 3 to those that every rule keeps."""
     archives = corpora.wmt14(version)
     files = archives["training-parallel-europarl-v7.tgz"]
     for side, uneven in (("de", ["w " * 12, "w w w"]), ("en", ["w", "w"])):

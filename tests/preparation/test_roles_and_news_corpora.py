@@ -70,9 +70,9 @@ def read_ewt(folder, all_predicates=False):
 
 def lines_of(sentences):
     return [
-        readable(sentence.words, place, tags)
+        readable(sentence.words, index, tags)
         for sentence in sentences
-        for place, tags in sentence.examples()
+        for index, tags in sentence.examples()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Stages of a preparation: finished ones are kept, unfinished ones are rerun."""
+"""Stages of a preparation: finished stages are kept, unfinished stages are rerun."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from fairseq_posattn.preparation.stages import Stages
 
 
 class Pipeline:
-    """Three stages; each reads the output of the previous one."""
+    """Three stages; each reads the output of the previous stage."""
 
     def __init__(self, dest, word="word", **options):
         self.dest, self.word, self.options = dest, word, options
@@ -92,7 +92,7 @@ def test_stages_with_names_in_british_spelling_are_done(tmp_path):
         record.write_text(record.read_text().replace("binarized", "binarised"))
 
 
-def test_a_limited_run_does_not_replace_a_full_one(tmp_path):
+def test_a_limited_run_does_not_replace_a_full_run(tmp_path):
     Pipeline(tmp_path)()
     with pytest.raises(UsageError, match="--limit 5 would replace"):
         Pipeline(tmp_path, limit=5)()
@@ -195,7 +195,7 @@ class Countdown:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "older"])
-def test_a_run_after_a_kill_equals_an_uninterrupted_one(tmp_path, monkeypatch, before):
+def test_a_run_after_a_kill_equals_an_uninterrupted_run(tmp_path, monkeypatch, before):
     """Kill a run before each of its changes to the file system."""
     for changes in range(1000):
         dest = tmp_path / str(changes)

@@ -24,8 +24,8 @@ SIDES = ("source", "target")
 def write(tmp_path):
     """Write the text of a source; return ``{split: (sources, targets)}``."""
 
-    def write(source, corpus="cnn_dailymail", splits=SPLITS, **given):
-        options = {"limit": None, "split_by_name": False, "splits": splits, **given}
+    def write(source, corpus="cnn_dailymail", splits=SPLITS, **changes):
+        options = {"limit": None, "split_by_name": False, "splits": splits, **changes}
         text = written_text(corpora.SUMMARIZATION[corpus], source, tmp_path, **options)
         return {split: tuple(text[f"{split}.{side}"] for side in SIDES) for split in splits}
 
@@ -61,7 +61,7 @@ def test_sentences_of_articles_and_highlights_get_full_stops():
     assert article == f'{start} A caption without a stop . "He said so"'
     expected = "Star turns 18 Monday . Will he spend it all? . No, he says . Born in the U.S ."
     assert highlights == expected
-    assert sentences(highlights) == [one.removesuffix(" .") for one in highlights.split(" . ")]
+    assert sentences(highlights) == [part.removesuffix(" .") for part in highlights.split(" . ")]
     once = summary(["One. two .", "Three", "", " . "])
     assert once == "One. two . Three ."
     assert summary(once.removesuffix(" .").split(" . ")) == once

@@ -15,9 +15,9 @@ from fairseq_posattn.preparation.corpora import TRANSLATION, iwslt14, tatoeba
 def text_of(tmp_path):
     """Return a function that writes and returns the text of a source."""
 
-    def text_of(name, source, **given):
+    def text_of(name, source, **changes):
         options = {"jobs": 1, "limit": None, "max_words": None}
-        options |= {"news_commentary": "v9", "keep_hyphens": False, **given}
+        options |= {"news_commentary": "v9", "keep_hyphens": False, **changes}
         return corpora.written_text(TRANSLATION[name], source, tmp_path, **options)
 
     return text_of
@@ -166,7 +166,7 @@ def tatoeba_source(folder, lines):
 def english_of(split, count):
     """Return sentences of a split."""
     candidates = (f"He has {number} hats." for number in itertools.count())
-    chosen = (one for one in candidates if tatoeba.split_of(one) == split)
+    chosen = (sentence for sentence in candidates if tatoeba.split_of(sentence) == split)
     return list(itertools.islice(chosen, count))
 
 
