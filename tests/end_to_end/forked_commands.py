@@ -59,7 +59,7 @@ SERVERS["preloaded"].set_forkserver_preload(["preloaded"])
 
 
 def fork(target, *arguments, preload="preloaded_plugin", daemon=None):
-    """Call a function in a process forked from one that has imported a module of this folder.
+    """Call a function in a fork of a process that has imported a module of this folder.
 
     ``preloaded`` imports fairseq, ``preloaded_plugin`` the plugin, too. Return the process.
     """
@@ -161,7 +161,7 @@ def _kill_at(moment):
     """Kill this process at the given moment.
 
     Moments: after an update; when half of a checkpoint is written or copied; before and after a
-    checkpoint is renamed; before one is removed.
+    checkpoint is renamed; before a checkpoint is removed.
     """
     import torch
     from fairseq.trainer import Trainer

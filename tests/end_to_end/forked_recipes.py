@@ -48,10 +48,10 @@ def run_python(arguments, output, errors=None, stdin=os.devnull):
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 
-def check_rows(*given):
+def check_rows(*arguments):
     """Run Python without the log, which fairseq's commands write to standard output."""
     logging.disable()
-    run_python(*given)
+    run_python(*arguments)
 
 
 class Forked:

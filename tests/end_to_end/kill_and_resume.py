@@ -107,14 +107,14 @@ def end_of(save_dir):
 
 
 def differences(folder, other):
-    """Return the places where the ends of two runs differ, through all containers and tensors."""
-    values, others = (dict(tree_leaves_with_path(end_of(one))) for one in (folder, other))
+    """Return the key paths where the ends of two runs differ, in all containers and tensors."""
+    values, others = (dict(tree_leaves_with_path(end_of(run))) for run in (folder, other))
     missing = dict.fromkeys({*values, *others}, "missing")
     values, others = missing | values, missing | others
-    places = sorted(missing, key=keystr)
-    return [keystr(place) for place in places if not same(values[place], others[place])]
+    paths = sorted(missing, key=keystr)
+    return [keystr(path) for path in paths if not same(values[path], others[path])]
 
 
-def same(one, other):
-    is_equal = torch.equal if isinstance(one, torch.Tensor) else operator.eq
-    return type(one) is type(other) and is_equal(one, other)
+def same(value, other):
+    is_equal = torch.equal if isinstance(value, torch.Tensor) else operator.eq
+    return type(value) is type(other) and is_equal(value, other)

@@ -47,9 +47,9 @@ def is_possible():
 
 def free_ports(count):
     listening = [socket.create_server(("", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in listening]
-    for one in listening:
-        one.close()
+    ports = [server.getsockname()[1] for server in listening]
+    for server in listening:
+        server.close()
     return ports
 
 

@@ -73,8 +73,8 @@ def test_the_table_of_mpsan(tmp_path, capsys):
     shutil.copy(MPSAN / "checkpoint.pt", tmp_path / "checkpoint_best.pt")
     text = tmp_path / "text"
     text.write_text(" ".join("abcde" * 3))
-    given = [str(tmp_path), "--data", str(MPSAN / "data"), "--sentences", str(text)]
-    assert main(["locality", *given, "--windows", "2,20"]) == 0
+    words = [str(tmp_path), "--data", str(MPSAN / "data"), "--sentences", str(text)]
+    assert main(["locality", *words, "--windows", "2,20"]) == 0
     output = capsys.readouterr()
     assert "using its checkpoint_best.pt" in output.err
     rows = [line.split()[:2] for line in output.out.splitlines()[2:]]
@@ -97,9 +97,9 @@ def test_parameters_of_several_runs_need_no_matplotlib(checkpoint, tmp_path, mon
     for runs in ([checkpoint] * 3, [checkpoint]):
         assert main(["parameters", *runs, "--plot", "weights", "--json", str(path)]) == 0
         written.append(json.loads(path.read_text()))
-    several, one = written
-    assert (several["checkpoint"], one["checkpoint"]) == ([checkpoint] * 3, checkpoint)
-    for name, bars in one["sublayers"][0]["parameters"].items():
+    several, single = written
+    assert (several["checkpoint"], single["checkpoint"]) == ([checkpoint] * 3, checkpoint)
+    for name, bars in single["sublayers"][0]["parameters"].items():
         values = [bar["value"] for bar in several["sublayers"][0]["parameters"][name]]
         assert values == pytest.approx([bar["value"] for bar in bars])
 

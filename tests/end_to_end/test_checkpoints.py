@@ -31,7 +31,7 @@ def trained(train_arguments, tmp_path_factory):
 
 
 def test_validation_is_in_one_process(corpus, user_dir, trained, tmp_path):
-    """fairseq takes as many processes as there are GPUs, and one without a batch fails."""
+    """fairseq takes as many processes as there are GPUs, and a process without a batch fails."""
     path, logs = trained / "checkpoint_last.pt", [tmp_path / "0.log", tmp_path / "1.log"]
     options = [corpus, "--user-dir", user_dir, "--path", path, "--cpu", "--batch-size", "12"]
     options += ["--required-batch-size-multiple", "1", "--task", "translation"]
@@ -173,10 +173,10 @@ def test_options_of_fairseqs_older_models_are_compared(tmp_path):
     for name, layers, rate in (("one", 6, 0.1), ("two", 6, 0.2), ("three", 3, 0.1)):
         args = argparse.Namespace(arch="transformer", encoder_layers=layers, lr=[rate])
         torch.save({"args": args, "model": {"weight": torch.ones(1)}}, tmp_path / f"{name}.pt")
-    one, two, three = (tmp_path / f"{name}.pt" for name in ("one", "two", "three"))
-    assert averaging.average_checkpoints([one, two])["model"]["weight"].item() == 1
+    first, second, third = (tmp_path / f"{name}.pt" for name in ("one", "two", "three"))
+    assert averaging.average_checkpoints([first, second])["model"]["weight"].item() == 1
     with pytest.raises(UsageError, match="three.pt: --encoder-layers is 3, but 6 in .*one.pt"):
-        averaging.average_checkpoints([one, three])
+        averaging.average_checkpoints([first, third])
 
 
 def test_average_on_a_full_disk_keeps_the_existing_file(trained, tmp_path, capsys):
@@ -194,7 +194,7 @@ def test_average_on_a_full_disk_keeps_the_existing_file(trained, tmp_path, capsy
 
 
 def test_ctrl_c_during_the_reading_does_not_blame_the_file(monkeypatch):
-    """PyTorch replaces the exception of a read by another one."""
+    """PyTorch replaces the exception of a read by another."""
     reads, read = itertools.count(), form._Indexed._read
 
     def interrupted(self, buffer):

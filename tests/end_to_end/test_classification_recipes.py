@@ -111,7 +111,7 @@ def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path
 
 
 def test_a_failed_run_does_not_end_the_others(tiny, tmp_path):
-    """Later runs are tried, too; the table has the finished ones."""
+    """Later runs are tried, too; the table has the finished runs."""
     options = ["--", "--mpsan-masks", "everything"]
     error = tiny(COMPARE, "mpsan,cnn", "trec", *options, refused=True)
     last = error.splitlines()[-1]

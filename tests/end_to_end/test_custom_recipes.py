@@ -53,7 +53,7 @@ def test_the_printed_example_trains_as_it_is(recipe_run, forked_checks, capfd):
 
 
 def test_a_mechanism_of_the_user_is_a_row(recipe_run, capfd):
-    lines = [f"{'fine' if place % 2 else 'bad'} {place},{place % 2}" for place in range(60)]
+    lines = [f"{'fine' if index % 2 else 'bad'} {index},{index % 2}" for index in range(60)]
     Path("reviews.csv").write_text("\n".join(["text,mood", *lines]) + "\n")
     words = "own reviews.csv --text text --label mood --dest reviews"
     assert prepare("classification", words.split()) == 0

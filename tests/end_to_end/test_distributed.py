@@ -108,7 +108,7 @@ def flags(train_arguments):
 
 
 @pytest.fixture(scope="module")
-def one(flags, tmp_path_factory):
+def single(flags, tmp_path_factory):
     """Return the --save-dir of a run of one process."""
     folder = tmp_path_factory.mktemp("one")
     train_alone([*flags, "--save-dir", folder], folder / "log")
@@ -137,10 +137,10 @@ def processes_under(ancestor):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
         except OSError:  # it has just ended
             continue
-    found = [ancestor]
-    for process in found:
-        found += [child for child, parent in parents.items() if parent == process]
-    return found[1:]
+    processes = [ancestor]
+    for process in processes:
+        processes += [child for child, parent in parents.items() if parent == process]
+    return processes[1:]
 
 
 def rank_of(process):
@@ -185,8 +185,8 @@ def dying(flags, tmp_path):
     return [*flags, "--user-dir", user_dir, "--save-dir", saved], user_dir, saved
 
 
-def test_dead_processes_restart_as_often_as_allowed_then_one_process_resumes(dying, flags, one):
-    """The first death restarts all processes, the second one ends the run."""
+def test_dead_processes_restart_as_often_as_allowed_then_one_process_resumes(dying, flags, single):
+    """The first death restarts all processes, the second ends the run."""
     words, user_dir, saved = dying
     words = ["--workers", "2", "--max-restarts", "1", *words, "--max-update", "1000000"]
     script = start("torchrun.sh", *words, DIES="1")
@@ -197,7 +197,7 @@ def test_dead_processes_restart_as_often_as_allowed_then_one_process_resumes(dyi
     share = "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n"
     assert [share in line for line in printed].count(True) == 2
     assert (user_dir / "dead").exists() and "Loaded checkpoint" in "".join(printed)
-    assert_same_model(checkpoint_of(saved, 5), one)
+    assert_same_model(checkpoint_of(saved, 5), single)
     processes = processes_under(script.pid)
     (second,) = [process for process in processes if rank_of(process) == b"RANK=1"]
     os.kill(second, signal.SIGKILL)
@@ -212,11 +212,11 @@ def test_dead_processes_restart_as_often_as_allowed_then_one_process_resumes(dyi
     shutil.copy(checkpoint_of(saved, 2), saved / "checkpoint_last.pt")
     train_alone([*flags, "--save-dir", saved], saved / "log")
     assert "@ 2 updates" in (saved / "log").read_text()
-    assert_same_model(saved / "checkpoint_last.pt", one)
+    assert_same_model(saved / "checkpoint_last.pt", single)
 
 
 @pytest.mark.nightly
-def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
+def test_machines_leave_and_join(dying, single, tmp_path, monkeypatch):
     """Two machines train, one dies, another takes its place: updates keep their size."""
     monkeypatch.setenv("PET_RDZV_CONF", "last_call_timeout=3,keep_alive_interval=1")
     flags, user_dir, saved = dying
@@ -225,7 +225,7 @@ def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
     words = ["torchrun.sh", *where, "--workers", "1", *flags]
     with open(log, "a") as file:
         machines = [start(*words, log=file, DIES="")]
-        while socket.socket().connect_ex(("localhost", port)):  # until the first one listens
+        while socket.socket().connect_ex(("localhost", port)):  # until the first listens
             time.sleep(0.1)
         machines.append(start(*words, log=file, DIES="machine"))
         while not (user_dir / "waits").exists():
@@ -236,7 +236,7 @@ def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
     sizes = re.findall(r"an update is (.*) batch.* = 400 tokens\n", log.read_text())
     assert sizes[-3:] == ["2 worker(s) x 2", "1 worker(s) x 4", "2 worker(s) x 2"]
     assert "stopped by SIGTERM after 4 updates" in log.read_text()  # for the machine that joins
-    assert_same_model(saved / "checkpoint_last.pt", one)
+    assert_same_model(saved / "checkpoint_last.pt", single)
 
 
 def value(command, flag):

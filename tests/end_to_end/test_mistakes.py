@@ -148,8 +148,8 @@ def arguments_of(world, command, mistake):
     arguments = [str(argument) for argument in world.good[command]]
     words = replace_names(world, mistake).split()
     if words[0] == "without":
-        place = arguments.index(words[1])
-        return arguments[:place] + arguments[place + 2 :], "/dev/null"
+        index = arguments.index(words[1])
+        return arguments[:index] + arguments[index + 2 :], "/dev/null"
     stdin = "/dev/null"
     for word in list(words):
         name, _, value = word.partition("=")

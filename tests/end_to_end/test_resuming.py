@@ -1,4 +1,4 @@
-"""Training that is stopped or killed and resumes: it ends as an uninterrupted one.
+"""Training that is stopped or killed and resumes: it ends as an uninterrupted run.
 
 Weights, optimizer, schedule, position in the data and best loss are bitwise equal.
 """
@@ -36,7 +36,7 @@ OF_PLATEAU = ("load_state_dict_of_ReduceLROnPlateauLRSchedule", "step_with_loss_
 OF_PLATEAU += ("finish_saved_epoch",)
 OF_PRECISION = ("load_state_dict_of_FP16OptimizerMixin",)
 # Patches, and steps of them, that a resumed training needs, its flags, and where it is stopped: at
-# the end of an epoch or in the middle of one.
+# the end or in the middle of an epoch.
 CASES = {
     "batches of a later epoch": (("note_epoch_of_batches",), (), (13, 26)),
     "plateau at the end of an epoch": (OF_PLATEAU, PLATEAU, (22, 26)),
@@ -66,8 +66,8 @@ def test_resuming_needs_the_patches(case, tmp_path):
     """Without the patches the comparison finds differences."""
     without = functools.partial(forked_commands.leave_out, *case.patches)
     in_parts(replace(case.training, before=without), tmp_path, *case.updates)
-    found = differences(tmp_path, case.alone)
-    assert [place for place in found if place.startswith(("['model']", "['ema']"))]
+    paths = differences(tmp_path, case.alone)
+    assert [path for path in paths if path.startswith(("['model']", "['ema']"))]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path)
     """The moments are two, or ``POSATTN_KILLS``.
 
     They are after an update, while a checkpoint is written or copied, before and after it is
-    renamed, and before one is removed.
+    renamed, and before a checkpoint is removed.
     """
     training = replace(training, folder=tmp_path, flags=(*training.flags, *UNTIL))
     training.finish(tmp_path / "alone")

@@ -46,7 +46,7 @@ def train(user_dir, generate, tmp_path_factory):
 
 def validated(log, metric):
     """Return the metric of each validation."""
-    return [float(found) for found in re.findall(rf"valid on .* \| {metric} ([\d.]+)", log)]
+    return [float(number) for number in re.findall(rf"valid on .* \| {metric} ([\d.]+)", log)]
 
 
 # --- Roles -----------------------------------------------------------------------------------
@@ -74,10 +74,10 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
     rows = zip(*map(str.splitlines, columns), strict=True)
     with open(roles, "w") as file:
         for words, flags, tags in rows:
-            place = flags.split().index("1")
-            file.write(f"{place} {words} ||| {tags}\n\n")  # blank lines have no predicate
+            position = flags.split().index("1")
+            file.write(f"{position} {words} ||| {tags}\n\n")  # blank lines have no predicate
             spans = spans_of_tags(tags.split())
-            gold.append(Sentence(len(tags.split()), [Proposition("x", place, spans)]))
+            gold.append(Sentence(len(tags.split()), [Proposition("x", position, spans)]))
     props = tmp_path / "valid.props"
     props.write_text("".join(write_props(gold)))
     assert predict([str(checkpoint), "--input", str(roles), "--props", str(props), "--cpu"]) == 0
@@ -111,16 +111,16 @@ def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, ca
     roles.write_text("".join(f"1 {' '.join(words)} ||| O\n" for words in sentences))
 
     def broken(*options):
-        found = []
+        batches = []
         decode = predictor.task.decode
         monkeypatch.setattr(
-            predictor.task, "decode", lambda *args: found.append(decode(*args)) or found[-1]
+            predictor.task, "decode", lambda *args: batches.append(decode(*args)) or batches[-1]
         )
         assert predict([str(tagger[0]), "--input", str(roles), "--cpu", *options]) == 0
         monkeypatch.setattr(predictor.task, "decode", decode)
         return sum(
             after.startswith("I-") and before != "O" and before[2:] != after[2:]
-            for batch in found
+            for batch in batches
             for tags in batch
             for before, after in pairwise(tags)
         )
@@ -170,9 +170,9 @@ def test_rankings_have_the_scores_of_validation(recommender, tmp_path, capsys):
     assert rank(arguments) == 0
     capsys.readouterr()
     assert score(["ranking", "--scores", str(scores), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert round(found["auc"], 4) == max(validated(log, "auc"))
-    logged = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
+    means = json.loads(capsys.readouterr().out)
+    assert round(means["auc"], 4) == max(validated(log, "auc"))
+    logged = [f"| {name} {round(means[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
     assert any(all(metric in line for metric in logged) for line in log.splitlines())
     rows = [line.split("\t") for line in scores.read_text().splitlines()]
     names = (news / "text/valid.impressions").read_text().splitlines()
@@ -192,13 +192,13 @@ def test_parameters_of_a_recommender_are_shown_without_sentences(recommender, tm
     analyse(["parameters", str(checkpoint), "--plot", "weights", *outputs])
     model = read_checkpoint(checkpoint)["model"]
     sublayers = json.loads(numbers.read_text())["sublayers"]
-    found = {sublayer["sublayer"]: sublayer["parameters"] for sublayer in sublayers}
-    assert list(found) == ["words.da", "clicks.da"]
+    parameters = {sublayer["sublayer"]: sublayer["parameters"] for sublayer in sublayers}
+    assert list(parameters) == ["words.da", "clicks.da"]
     for level in ("words", "clicks"):
         mechanism = f"{level}.encoder.layers.0.sublayers.0.sublayer.mechanism."
         for name, parameter in (("w", "distance_weight"), ("v", "sigmoid_shift")):
             values = sorted(model[mechanism + parameter].tolist())
-            assert [bar["value"] for bar in found[f"{level}.da"][name]] == values
+            assert [bar["value"] for bar in parameters[f"{level}.da"][name]] == values
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert analyse(["locality", str(checkpoint), "--split", "valid", *outputs[:2]]) == 1
     assert "only its parameters can be shown" in capsys.readouterr().err

@@ -76,7 +76,7 @@ def best(metric):
 
 def best_of(checkpoint, metrics, metric):
     """Return the checkpoint and the metrics of its validation."""
-    chosen = max(metrics, key=lambda found: (found[metric], found["epoch"]))
+    chosen = max(metrics, key=lambda validation: (validation[metric], validation["epoch"]))
     assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen[metric]
     return checkpoint, chosen
 
@@ -86,7 +86,7 @@ def classifier(train):
     """Return the best checkpoint of a pair classifier and the metrics of its validation."""
     flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
     checkpoint, metrics = train("snli", *flags, *best("macro_f1"))
-    assert len({found["macro_f1"] for found in metrics}) > 1
+    assert len({validation["macro_f1"] for validation in metrics}) > 1
     return best_of(checkpoint, metrics, "macro_f1")
 
 
@@ -97,9 +97,9 @@ def relatedness(train):
     return best_of(*train("sick", *flags, *best("pearson")), "pearson")
 
 
-def share_of(found, labels):
-    """Return the percentage of the labels found that are right."""
-    return 100 * sum(map(operator.eq, found, labels)) / len(labels)
+def share_of(predicted, labels):
+    """Return the percentage of the predicted labels that are right."""
+    return 100 * sum(map(operator.eq, predicted, labels)) / len(labels)
 
 
 def test_predicted_classes_have_the_validated_accuracy(classifier, classes):
@@ -107,46 +107,46 @@ def test_predicted_classes_have_the_validated_accuracy(classifier, classes):
     pairs, labels = classes
     text = "".join("\t".join(pair) + "\n" for pair in pairs)
     words, options = [sys.executable, PREDICT, checkpoint], {"text": True, "cwd": "/"}
-    found = subprocess.check_output(words, input=text, **options).splitlines()
-    names, probabilities = zip(*(line.split("\t") for line in found), strict=True)
+    lines = subprocess.check_output(words, input=text, **options).splitlines()
+    names, probabilities = zip(*(line.split("\t") for line in lines), strict=True)
     assert metrics["accuracy"] == round(share_of(names, labels), 2)
-    assert all(1 / 3 <= float(one) <= 1 for one in probabilities)
+    assert all(1 / 3 <= float(probability) <= 1 for probability in probabilities)
 
 
 def test_predicted_scores_have_the_validated_correlations(relatedness, scores):
     checkpoint, metrics = relatedness
     pairs, true = scores
-    found = prediction.load(checkpoint)(pairs, batch_size=5)
-    predicted = [one.score for one in found]
-    for one in found:
-        mean = sum(int(name) * share for name, share in one.probabilities.items())
-        assert one.score == pytest.approx(mean)
-        assert one.label is None
+    results = prediction.load(checkpoint)(pairs, batch_size=5)
+    predicted = [result.score for result in results]
+    for result in results:
+        mean = sum(int(name) * share for name, share in result.probabilities.items())
+        assert result.score == pytest.approx(mean)
+        assert result.label is None
     assert metrics["pearson"] == pytest.approx(stats.pearsonr(predicted, true)[0], abs=2e-4)
     assert metrics["spearman"] == pytest.approx(stats.spearmanr(predicted, true)[0], abs=2e-4)
-    mse = sum((one - other) ** 2 for one, other in zip(predicted, true, strict=True)) / len(true)
+    mse = sum((x - y) ** 2 for x, y in zip(predicted, true, strict=True)) / len(true)
     assert metrics["mse"] == pytest.approx(mse, abs=2e-4)
 
 
 def test_ratings_with_the_stock_task(train, scores):
     flags = [*STOCK, "--criterion", "rating_regression", "--num-classes", "1"]
     checkpoint, metrics = train("sick", *flags, "--best-checkpoint-metric", "rmse")
-    chosen = min(metrics, key=lambda found: (found["rmse"], -found["epoch"]))
+    chosen = min(metrics, key=lambda validation: (validation["rmse"], -validation["epoch"]))
     pairs, true = scores
-    found = prediction.load(checkpoint)(pairs)
-    errors = [abs(one.score - score) for one, score in zip(found, true, strict=True)]
+    results = prediction.load(checkpoint)(pairs)
+    errors = [abs(result.score - score) for result, score in zip(results, true, strict=True)]
     rmse = math.sqrt(sum(error**2 for error in errors) / len(errors))
     assert chosen["rmse"] == pytest.approx(rmse, abs=2e-4)
     assert chosen["mae"] == pytest.approx(sum(errors) / len(errors), abs=2e-4)
-    assert found[0].label is None and found[0].probabilities == {}
+    assert results[0].label is None and results[0].probabilities == {}
 
 
 def test_stock_task_and_criterion(train, classes):
     flags = [*STOCK, "--criterion", "sentence_prediction", "--num-classes", "3"]
     checkpoint, metrics = train("snli", *flags, *best("accuracy"))
     pairs, labels = classes
-    found = [one.label for one in prediction.load(checkpoint)(pairs)]
-    assert max(one["accuracy"] for one in metrics) == round(share_of(found, labels), 1)
+    names = [result.label for result in prediction.load(checkpoint)(pairs)]
+    assert max(entry["accuracy"] for entry in metrics) == round(share_of(names, labels), 1)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "relatedness"])
@@ -199,8 +199,8 @@ def test_a_bad_line_is_named_and_answered_with_nothing(classifier, line, reason)
         prediction.load(classifier[0])([("a", "b"), ("a", " ")])
     lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\r\n", line, b"a\tb\n"]
     predictor = prediction.load(classifier[0])
-    (found,) = predictor.read_groups([lines], "x.txt")
-    blank = [one == prediction.NOTHING for one in found]
+    (results,) = predictor.read_groups([lines], "x.txt")
+    blank = [result == prediction.NOTHING for result in results]
     assert blank == [False, True, True, True, False, True, False]
     (warning,) = predictor.notes.warnings("x.txt")
     assert reason in warning and warning.endswith("(line 6)")

@@ -33,8 +33,8 @@ def cluster(tmp_path_factory):
 
 def checkpoints_of(log):
     """Return the checkpoints that training wrote and resumed from: "Saved" or "Loaded", updates."""
-    found = re.findall(r"(Saved|Loaded) checkpoint .*?@ (\d+) updates", log.read_text())
-    return [(event, int(updates)) for event, updates in found]
+    events = re.findall(r"(Saved|Loaded) checkpoint .*?@ (\d+) updates", log.read_text())
+    return [(event, int(updates)) for event, updates in events]
 
 
 @needs_slurm
@@ -57,12 +57,12 @@ def test_a_requeued_job_on_two_nodes_resumes(cluster, train_arguments, tmp_path,
     cluster.wait(reaches("Loaded"), "the requeued job", log)
     cluster.output("scancel", job, check=True)
     events = checkpoints_of(log)
-    place = [event for event, _ in events].index("Loaded")
-    *_, (_, last) = events[:place]  # what the job printed before stands before, too
-    assert events[place][1] >= last > 0
+    index = [event for event, _ in events].index("Loaded")
+    *_, (_, last) = events[:index]  # what the job printed before stands before, too
+    assert events[index][1] >= last > 0
 
 
-# In place of fairseq-train: the first call of a run waits to be interrupted, the second one ends.
+# Replaces fairseq-train: the first call of a run waits to be interrupted, the second ends.
 TRAINING = """#!/bin/sh
 for last do case "$previous" in --save-dir) folder=$last ;; esac; previous=$last; done
 case "$*" in *"--seed 3 "*) echo "loss is NaN"; exit 1 ;; esac
@@ -81,7 +81,7 @@ def words(corpus, write, tmp_path):
         yield ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
 
 
-def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch, capsys):
+def test_local_jobs_train_and_a_failed_job_is_named(words, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WAITS", "no")
     monkeypatch.setattr(executors, "PAUSE", 0.2)
     with pytest.raises(UsageError) as error:

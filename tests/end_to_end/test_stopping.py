@@ -126,10 +126,10 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
         ),
     ],
 )
-def test_sigterm_to_the_first_process_stops_the_spawned_ones(
+def test_sigterm_to_the_first_process_stops_the_spawned_processes(
     tmp_path, without, workers, code, name
 ):
-    """Without the patch the first one ends alone, and Linux interrupts the others.
+    """Without the patch the first process ends alone, and Linux interrupts the others.
 
     They may then end before they have saved.
     """

@@ -59,8 +59,8 @@ DECODING = ["--beam", "3", "--lenpen", "0.7"]
 def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",), **others):
     """Return the subwords that one of fairseq's commands prints, and their scores, in order."""
     models = ":".join(str(folder / "moved" / path) for path in paths)
-    given = ["--path", models, "--user-dir", user_dir, "--cpu", *DECODING, *options]
-    log = forked_commands.output_of(command, folder / "data", *given, **others)
+    words = ["--path", models, "--user-dir", user_dir, "--cpu", *DECODING, *options]
+    log = forked_commands.output_of(command, folder / "data", *words, **others)
     rows = [line[2:].split("\t") for line in log.splitlines() if line[:2] == "H-"]
     rows.sort(key=lambda row: int(row[0]))
     return [(pieces, float(score)) for _, score, pieces in rows]
@@ -73,13 +73,13 @@ def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
     assert translate.main(list(map(str, words))) == 0
     output = capsys.readouterr()
     assert "warning" not in output.err
-    found = [one for line in output.out.splitlines() for one in json.loads(line)["hypotheses"]]
-    return [(one["pieces"], one["score"]) for one in found], [one["text"] for one in found]
+    rows = [row for line in output.out.splitlines() for row in json.loads(line)["hypotheses"]]
+    return [(row["pieces"], row["score"]) for row in rows], [row["text"] for row in rows]
 
 
 def agree(ours, fairseqs):
     assert [pieces for pieces, _ in ours] == [pieces for pieces, _ in fairseqs]
-    scores = [[score for _, score in one] for one in (ours, fairseqs)]
+    scores = [[score for _, score in rows] for rows in (ours, fairseqs)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-3)
 
 
@@ -93,7 +93,7 @@ def test_plain_text_is_translated_like_the_prepared_test_set(folder, generated, 
     moved = tmp_path / "elsewhere"
     shutil.copytree(folder / "moved", moved)
     names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}
-    assert names == {one for one in os.listdir(moved) if not one.startswith(("checkpoint", "."))}
+    assert names == {name for name in os.listdir(moved) if not name.startswith(("checkpoint", "."))}
     (folder / "data").rename(folder / "gone")
     words = [moved, "--input", folder / "raw/test_2016_flickr.de", "--cpu"]
     words += [*DECODING, "--buffer-size", "10"]
@@ -123,23 +123,23 @@ def test_an_ensembles_best_hypotheses_are_fairseqs(folder, user_dir, capsys):
 
 
 def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
-    given = ["--batch-size", "9", "--num-shards", "2", "--shard-id"]
-    shards = [by_fairseq(folder, user_dir, "generate", *given, number) for number in ("0", "1")]
+    flags = ["--batch-size", "9", "--num-shards", "2", "--shard-id"]
+    shards = [by_fairseq(folder, user_dir, "generate", *flags, number) for number in ("0", "1")]
     assert all(shards)
     agree(sorted(sum(shards, [])), sorted(generated))
     assert by_fairseq(folder, user_dir, "generate", "--num-shards", "99", "--shard-id", "98") == []
     without = partial(forked_commands.leave_out, "translate_shard")
-    agree(by_fairseq(folder, user_dir, "generate", *given, "0", before=without), generated)
-    given += ["0", "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
+    agree(by_fairseq(folder, user_dir, "generate", *flags, "0", before=without), generated)
+    flags += ["0", "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
     with pytest.raises(AssertionError, match="ZeroDivisionError"):  # nothing is left
-        by_fairseq(folder, user_dir, "generate", *given, before=without)
+        by_fairseq(folder, user_dir, "generate", *flags, before=without)
 
 
 def test_prefixes_are_those_of_fairseq_generate(folder, user_dir, generated, capsys):
     fairseqs = by_fairseq(folder, user_dir, "generate", "--prefix-size", "2")
     raw = folder / "raw/test_2016_flickr"
-    given = ["--input", f"{raw}.de", "--prefixes", f"{raw}.en", "--prefix-size", "2"]
-    ours, texts = by_translate(folder, capsys, *given)
+    options = ["--input", f"{raw}.de", "--prefixes", f"{raw}.en", "--prefix-size", "2"]
+    ours, texts = by_translate(folder, capsys, *options)
     agree(ours, fairseqs)
     assert ours != generated
 
@@ -169,9 +169,9 @@ def test_constraints_are_those_of_fairseq_interactive(way, folder, user_dir, tmp
 def example(beginning, folder):
     """Return the page's program with this beginning; it prints for the checkpoint of this test."""
     block = re.search(rf"^```python\n({beginning}.*?)\n```$", PAGE, re.S | re.M)[1]
-    found = block.replace("checkpoints/iwslt14", str(folder / "moved"))
-    found = found.replace("checkpoint_best.pt", "checkpoint_last.pt")
-    *program, last = found.replace("Guten Morgen!", "Er malt zwei Hüte!").splitlines()
+    code = block.replace("checkpoints/iwslt14", str(folder / "moved"))
+    code = code.replace("checkpoint_best.pt", "checkpoint_last.pt")
+    *program, last = code.replace("Guten Morgen!", "Er malt zwei Hüte!").splitlines()
     return "\n".join([*program, f"print({last})"])
 
 
@@ -196,7 +196,7 @@ def test_the_programs_of_the_page_translate_alike(folder, tmp_path, capsys):
 
 def test_failing_copies_stop_no_training(folder, train_arguments):
     (folder / "read").mkdir()
-    (folder / "read" / "dict.de.txt").mkdir()  # in the place of the copy
+    (folder / "read" / "dict.de.txt").mkdir()  # at the copy's path
     options = ["--save-dir", folder / "read", "--max-update", "1", "--disable-validation"]
     log = forked_commands.output_of("train", folder / "data", *train_arguments[1:], *options)
     assert "dictionaries and manifest are not copied to the checkpoint: " in log
@@ -207,8 +207,8 @@ def test_failing_copies_stop_no_training(folder, train_arguments):
 def stories(split):
     """Yield sentences and headlines like Gigaword's, which SentencePiece can restore."""
     for number in range({"train": 60, "dev": 6, "test": 20}[split]):
-        place, thing = ("paris", "lagos", "lima")[number % 3], ("storm", "vote")[number % 2]
-        yield f"a {thing} ( no. {number} ) hit {place} & its port today .", f"{thing} hits {place}"
+        city, thing = ("paris", "lagos", "lima")[number % 3], ("storm", "vote")[number % 2]
+        yield f"a {thing} ( no. {number} ) hit {city} & its port today .", f"{thing} hits {city}"
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +222,8 @@ def summarized(tmp_path_factory, train_arguments):
     words = ["gigaword", "--source", folder / "raw", "--dest", folder / "data", "--jobs", "1"]
     words += ["--subwords", "sentencepiece", "--vocabulary-size", "90", "--max-pieces", "20"]
     assert prepare("summarization", list(map(str, words))) == 0
-    given = dict(zip(train_arguments, train_arguments[1:], strict=False))
-    sides = {given["--source-lang"]: "source", given["--target-lang"]: "target"}
+    values = dict(zip(train_arguments, train_arguments[1:], strict=False))
+    sides = {values["--source-lang"]: "source", values["--target-lang"]: "target"}
     arguments = [folder / "data", *(sides.get(word, word) for word in train_arguments[1:])]
     arguments += ["--save-dir", folder / "saved", "--max-update", "60", "--max-tokens", "600"]
     arguments += ["--disable-validation", "--no-epoch-checkpoints"]

@@ -94,11 +94,11 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     flags += [f"--{option.replace('_', '-')}={value}" for option, value in settings.items()]
     flags += ["--num-workers=0", "--max-update=2", "--user-dir", user_dir]
     forked_commands.output_of("train", data, *flags, "--save-dir", saved["flags"])
-    one, other = (read_checkpoint(saved[way] / "checkpoint_last.pt") for way in saved)
-    assert list(one["model"]) == list(other["model"])
-    for parameter, weight in one["model"].items():
-        assert torch.equal(weight, other["model"][parameter]), parameter
-    by_yaml, by_flags = (settings_of(state["cfg"]) for state in (one, other))
+    first, second = (read_checkpoint(saved[way] / "checkpoint_last.pt") for way in saved)
+    assert list(first["model"]) == list(second["model"])
+    for parameter, weight in first["model"].items():
+        assert torch.equal(weight, second["model"][parameter]), parameter
+    by_yaml, by_flags = (settings_of(state["cfg"]) for state in (first, second))
     shared = by_yaml.keys() & by_flags.keys()
     sections = {setting.partition(".")[0] for setting in shared}
     assert sections > {"model", "task", "criterion", "optimizer", "lr_scheduler", "optimization"}
