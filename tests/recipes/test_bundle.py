@@ -61,10 +61,10 @@ def bundled(kind, fill):
 
 def predicted(run, number):
     labels = ["good", "bad"] * 20
-    for place in range(number):
-        labels[place * 3] = "bad" if labels[place * 3] == "good" else "good"
+    for index in range(number):
+        labels[index * 3] = "bad" if labels[index * 3] == "good" else "good"
     pairs = zip(labels, ["good", "bad"] * 20, strict=True)
-    lines = [f"{one}\t{other}\n" for one, other in pairs]
+    lines = [f"{label}\t{gold}\n" for label, gold in pairs]
     (run.folder / "predictions-test.txt").write_text("".join(lines))
     more = {"examples": {"train": 9, "test": 40}, "parameters without word vectors": 5}
     result(run, {"accuracy": 100 - 2.5 * number, "loss": 1.0}, **more)
@@ -72,11 +72,11 @@ def predicted(run, number):
 
 def generated(run, number):
     Path("data/text/test.en").write_text("".join(f"{line}\n" for line in REFERENCES))
-    lengths = (8 - number - place % 2 for place in range(len(REFERENCES)))
+    lengths = (8 - number - index % 2 for index in range(len(REFERENCES)))
     hypotheses = [" ".join(WORDS[start : start + length]) for start, length in enumerate(lengths)]
     lines = []
-    for place, (line, hypothesis) in enumerate(zip(REFERENCES, hypotheses, strict=True)):
-        lines += [f"S-{place}\tx", f"T-{place}\t{line}", f"H-{place}\t-1\t{hypothesis}"]
+    for index, (line, hypothesis) in enumerate(zip(REFERENCES, hypotheses, strict=True)):
+        lines += [f"S-{index}\tx", f"T-{index}\t{line}", f"H-{index}\t-1\t{hypothesis}"]
     (run.folder / "generate-test.txt").write_text("\n".join(lines) + "\n")
     bleu = round(sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score, 2)
     result(run, {"bleu": bleu}, counts={"scored": 8})
@@ -85,7 +85,7 @@ def generated(run, number):
 def changed(path, change):
     """Rewrite an archive with the members that ``change`` returns by name and content."""
     with tarfile.open(path) as archive:
-        members = {one.name: archive.extractfile(one).read() for one in archive}
+        members = {entry.name: archive.extractfile(entry).read() for entry in archive}
     with tarfile.open(path, "w:gz") as archive:
         for name, content in change(members).items():
             member = tarfile.TarInfo(name)
@@ -109,7 +109,7 @@ def replaced(name, old, new):
 
 def test_an_archive_has_all_that_its_numbers_come_from(folder):
     with tarfile.open(bundled(LABELED, predicted)) as archive:
-        content = {one.name: archive.extractfile(one).read() for one in archive}
+        content = {entry.name: archive.extractfile(entry).read() for entry in archive}
     table = json.loads(content["table.json"])
     assert table["data"]["data"]["dict.txt"] == hashlib.sha256(b"a 1\n").hexdigest()
     first, second = table["rows"]
@@ -152,14 +152,14 @@ def test_true_numbers_hold(capsys, kind, fill):
 def test_the_scores_of_all_packaged_tables_can_be_verified():
     settings = [table.settings for table in RECIPES.values() if hasattr(table, "settings")]
     assert len(settings) > 10
-    assert [one.scoring for one in settings if not SCORING.fullmatch(one.scoring)] == []
+    assert [setting.scoring for setting in settings if not SCORING.fullmatch(setting.scoring)] == []
 
 
 OUTPUT = "rows/0/seed{}/{}-test.txt"
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "found"),
+    ("name", "old", "new", "difference"),
     [
         ("table.json", b"95.0", b"96.0", "A, seed2: accuracy 96.0, recomputed 95.0"),
         ("table.json", b'"p_holm": ', b'"p_holm": 1', "A: accuracy, p_holm "),
@@ -173,10 +173,10 @@ OUTPUT = "rows/0/seed{}/{}-test.txt"
         (OUTPUT.format(1, "generate"), b"\t-1\tword0 ", b"\t-1\tno ", "A, seed1: bleu "),
     ],
 )
-def test_a_false_or_missing_number_is_found(capsys, name, old, new, found):
+def test_a_false_or_missing_number_is_reported(capsys, name, old, new, difference):
     data = (PAIRS, generated) if "generate" in name else (LABELED, predicted)
     assert verify(changed(bundled(*data), replaced(name, old, new))) == 1
-    assert f"DIFFERS: {found}" in capsys.readouterr().out
+    assert f"DIFFERS: {difference}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def words_of(run):
 
 @functools.cache
 def parse(program, *words):
-    """Return the arguments of one of fairseq's commands; a wrong one ends the test."""
+    """Return the arguments of one of fairseq's commands; a wrong command ends the test."""
     # Parsing leaves the flags of the architecture in a parser.
     return options.parse_args_and_arch(PARSERS[program](), words)
 
@@ -65,16 +65,16 @@ def dictionaries(tmp_path_factory):
     """Return a folder with the files that models of each data set read."""
     folder = tmp_path_factory.mktemp("dictionaries")
     for dataset in DATASETS.values():
-        place = folder / dataset.name
+        path = folder / dataset.name
         for part in (".", "fold0") if dataset.folds else (".",):
             for kind in (*TITLES.get(dataset.name, ()), *dataset.columns):
-                (place / part / kind).mkdir(parents=True)
+                (path / part / kind).mkdir(parents=True)
                 words = dataset.classes if kind == "label" else 20
                 lines = [f"{kind}{number} 1\n" for number in range(words)]
-                (place / part / kind / "dict.txt").write_text("".join(lines) + "<sep> 1\n")
+                (path / part / kind / "dict.txt").write_text("".join(lines) + "<sep> 1\n")
         first, features = (TITLES.get(dataset.name) or dataset.columns)[0], dataset.features
         vectors = [f"{first}{number}{' 0.1' * features}\n" for number in range(20)]
-        (place / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
+        (path / "glove.txt").write_text(f"20 {features}\n" + "".join(vectors))
     (folder / "snli_released").symlink_to("snli")
     for name in ("snli", "multinli"):
         shutil.copytree(folder / name, folder / f"{name}_gpt")
@@ -95,7 +95,7 @@ def dictionaries(tmp_path_factory):
 FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
 TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
 SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
-# On Multi30k rows without a form in their name have the released one.
+# On Multi30k rows without a form in their name have the released form.
 FORMS_OF = {
     **{f"dman/{name}": SUMMARIZATION for name in ("cnn_dailymail", "gigaword")},
     **{f"dman/{name}": TRANSLATION for name in ("iwslt14", "wmt14_big", "table3_sublayers")},
@@ -121,7 +121,7 @@ def test_fairseq_takes_every_row_of_translation(runs_of, dictionaries, name):
             assert actual == FORMS_OF[name][form], row.name
         assert generate.path.startswith("RUN/") and train.save_dir == "RUN"
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch or 0)
-        # Neither a model of Transformers nor one that is trained as the others are.
+        # Neither a model of Transformers nor a model that is trained as the others are.
         if row.name not in ("Dynamic Conv", "Scaling NMT"):
             settings.append(vars(train))
     # Models of another class have options of their own.
@@ -146,10 +146,10 @@ def test_fairseq_takes_every_row_of_classifiers(runs_of, dictionaries, name):
         with torch.device("meta"):
             tasks.setup_task(train).build_model(train)
         assert train.data == test.data
-        place = f"{dictionaries}/{datasets[dataset].folder or dataset}"
-        assert train.data.startswith(place)
+        data = f"{dictionaries}/{datasets[dataset].folder or dataset}"
+        assert train.data.startswith(data)
         without = "FastText" in run.name or "Transfer" in run.name
-        vectors = "" if without else f"{place}/glove.txt"
+        vectors = "" if without else f"{data}/glove.txt"
         assert vars(train).get("encoder_embed_path", "") == vectors
         assert (train.task, train.criterion) == (test.task, test.criterion)
         assert vars(train).get("max_positions") == vars(test).get("max_positions")
@@ -185,7 +185,7 @@ def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries
     ],
 )
 def test_the_scored_checkpoint(runs_of, name, checkpoint, file):
-    """The best one is selected after epochs; an average has enough checkpoints."""
+    """The best checkpoint is selected after epochs; an average has enough checkpoints."""
     run = runs_of(name, *(["--checkpoint", checkpoint] if checkpoint else []))[-1]
     train, generate = parsed(run), parsed(run, "generate")
     assert generate.path == f"RUN/{file}"
@@ -241,7 +241,7 @@ def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
     assert names() == ["LEAD-3", *trained]
 
 
-def test_snli_is_prepared_as_released_beside_the_plain_one(plan_of):
+def test_snli_is_prepared_as_released_beside_the_plain_data(plan_of):
     (step,) = plan_of("mtsa/table1_snli", "--prepare").preparation()
     assert step.shown().endswith("--dest /data/snli_released --released-form")
 
@@ -331,10 +331,10 @@ def test_runs_are_rows_seeds_and_folds(runs_of):
 @pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
 def test_one_recipe_at_a_time_generates_tiny_data(plan_of, tmp_path, name):
     arguments = [name, "--tiny", "--out", tmp_path]
-    one, other = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
-    making, started = one.tiny_data(), []
+    first, second = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
+    making, started = first.tiny_data(), []
     next(making)
-    waiting = Thread(target=lambda: started.extend(other.tiny_data()))
+    waiting = Thread(target=lambda: started.extend(second.tiny_data()))
     waiting.start()
     waiting.join(0.3)
     assert waiting.is_alive()
@@ -426,7 +426,7 @@ def test_existing_binarized_data_stays(plan_of, tmp_path):
     assert prepared() == []
 
 
-def test_word_vectors_are_the_prepared_ones(runs_of, tmp_path):
+def test_word_vectors_are_the_prepared_vectors(runs_of, tmp_path):
     def features():
         (run,) = runs_of(
             *("classifiers/compare", "--rows", "cnn", "--datasets", "trec", "--seeds", 1),

@@ -40,15 +40,15 @@ def test_the_baseline_is_plain_attention_or_the_first_row():
 def test_runs_alone_are_tested_as_by_welch():
     ours, theirs = (37.2, 37.9, 38.3), (36.1, 37.3)
     result = by_runs(row("DMAN", *ours), row("Transformer", *theirs))
-    one = result["metrics"]["rouge1"]
+    rouge1 = result["metrics"]["rouge1"]
     assert (result["runs"], result["tests"]) == ([3, 2], WELCH)
-    assert one["difference"] == pytest.approx(37.8 - 36.7)
-    assert one["p"] == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-4)
-    assert one["interval"][0] < 0 < one["interval"][1] and one["p"] > 0.05
+    assert rouge1["difference"] == pytest.approx(37.8 - 36.7)
+    assert rouge1["p"] == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-4)
+    assert rouge1["interval"][0] < 0 < rouge1["interval"][1] and rouge1["p"] > 0.05
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("ours", "theirs"),
     [
         (row("DMAN", 1, 2), row("Transformer", 1)),
         (row("DMAN", 1, 2, folds=[0]), row("Transformer", 1, 3)),
@@ -58,8 +58,8 @@ def test_runs_alone_are_tested_as_by_welch():
     ],
     ids=["one run", "folds", "no spread", "not a score", "not run"],
 )
-def test_single_runs_folds_and_costs_are_not_tested(one, other):
-    assert by_runs(one, other) is None
+def test_single_runs_folds_and_costs_are_not_tested(ours, theirs):
+    assert by_runs(ours, theirs) is None
 
 
 def test_statistics_of_sentences_and_runs_are_tested():
@@ -89,7 +89,7 @@ def test_a_footnote_names_what_a_correction_loses():
     rows = [row(name, 1, 2, data="x") for name in "ABC"]
 
     def corrections(**tests):
-        (line,) = [one for one in footnote(rows, tests) if "when corrected" in one] or [""]
+        (line,) = [note for note in footnote(rows, tests) if "when corrected" in note] or [""]
         return line
 
     assert corrections(B=compared(0.001, 0.04), C=compared(0.02, 0.6)) == (
@@ -111,8 +111,8 @@ def test_runs_on_different_test_sets_are_tested_over_runs():
 
 def test_the_average_of_three_rouge_is_tested_by_summary():
     rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
-    for one in rows:
-        one["scores"]["average"], one["paper"]["average"] = one["scores"]["rouge1"], None
+    for entry in rows:
+        entry["scores"]["average"], entry["paper"]["average"] = entry["scores"]["rouge1"], None
     names = ("rouge1", "rouge2", "rougeL")
     add_comparisons(rows, [kept([10], [12], names=names), kept([20], [22], names=names)])
     metrics = rows[1]["compared"]["metrics"]
@@ -132,7 +132,7 @@ def test_statistics_are_read_if_all_runs_have_them(tmp_path):
     (folders[0] / "statistics.json").write_text(json.dumps(content))
     assert read_kept(runs) == [] == read_kept([])
     (folders[1] / "statistics.json").write_text(json.dumps(content))
-    assert [one.metrics["bleu"] for one in read_kept(runs)] == [[[1, 2], [3, 4]]] * 2
+    assert [run.metrics["bleu"] for run in read_kept(runs)] == [[[1, 2], [3, 4]]] * 2
     (folders[1] / "statistics.json").write_text("{}")
     with pytest.raises(UsageError, match="seed2/statistics.json: not a file of --statistics"):
         read_kept(runs)
@@ -142,7 +142,7 @@ def predicted(folder, *runs):
     """Write the folds of runs, all of class a, with these predictions; return what is read."""
     folders = []
     for seed, folds in enumerate(runs, 1):
-        paths = [folder / f"fold{place}-seed{seed}" for place in range(len(folds))]
+        paths = [folder / f"fold{index}-seed{seed}" for index in range(len(folds))]
         for path, fold in zip(paths, folds, strict=True):
             path.mkdir(parents=True)
             lines = "".join(f"{label}\ta\n" for label in fold)

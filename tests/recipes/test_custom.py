@@ -111,7 +111,7 @@ MISTAKES = [  # what is replaced, by what, line, message
 
 
 @pytest.mark.parametrize(("text", "other", "line", "message"), MISTAKES)
-def test_a_mistake_is_one_line_with_its_place(text, other, line, message):
+def test_a_mistake_is_one_line_with_its_line_number(text, other, line, message):
     assert FILE.count(text) == 1
     with pytest.raises(UsageError) as refused:
         plan_of(FILE.replace(text, other))

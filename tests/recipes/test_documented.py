@@ -30,8 +30,8 @@ def test_command_lines_are_taken(capsys):
     assert len(lines) > 50
     for name, arguments in lines:
         how = [] if {"--dry-run", "--help"} & set(arguments) else ["--dry-run"]
-        place = arguments.index("--") if "--" in arguments else len(arguments)
-        main([name, *arguments[:place], *how, *arguments[place:]], root=ROOT)
+        index = arguments.index("--") if "--" in arguments else len(arguments)
+        main([name, *arguments[:index], *how, *arguments[index:]], root=ROOT)
         assert "\nfairseq-" in capsys.readouterr().out, (name, arguments)
 
 

@@ -46,7 +46,7 @@ def test_a_training_by_epochs_prints_position_and_time():
     assert news.endswith("loss 1; done in about 4 h 0 min")
 
 
-def test_the_time_of_all_runs_counts_resumed_and_skipped_ones():
+def test_the_time_of_all_runs_counts_resumed_and_skipped_runs():
     """Half a run took a minute: the other half and two more take five."""
     clock, progress, training = training_of(4, updates=100)
     progress.advance(took_time=False)

@@ -25,8 +25,8 @@ LONGEST_TABLE = 80  # lines
 EIGHT = " ".join(map(str, range(8)))
 # Columns P R F1 Comp. of development, WSJ and Brown, after the hours of training.
 ROLES = "7 5 6 8 11 9 10 12 3 1 2 4"
-# For each table of lines: its number; the places of the columns on the paper's line; and the labels
-# that are not the names of our rows. EWT and "paper" rows have no numbers.
+# For each table of lines: its number; the positions of the columns on the paper's line; and the
+# labels that are not the names of our rows. EWT and "paper" rows have no numbers.
 LINES = f"""
     da_transformer/table3_documents | 3 | {EIGHT}
     da_transformer/table4_sst_snli  | 4 | {EIGHT}
@@ -65,7 +65,7 @@ LINES = {
     for name, number, columns, *more in (
         [cell.strip() for cell in line.split("|")] for line in LINES.strip().splitlines()
     )
-    for labels in [[pair.strip().split(" = ") for one in more for pair in one.split(";")]]
+    for labels in [[pair.strip().split(" = ") for text in more for pair in text.split(";")]]
 }
 # Tables whose numbers stand in columns, or lack labels, in the papers' text.
 UNLABELED = ["mpsan/table2_masks", "mtsa/table6_setup1", "mtsa/table6_setup2"]

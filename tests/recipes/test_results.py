@@ -184,8 +184,8 @@ def with_seeds(run, *scores):
     for seed, numbers in enumerate(scores, 1):
         folder = run.folder.with_name(f"seed{seed}")
         folder.mkdir(exist_ok=True)
-        one = {**result, "scores": numbers, "settings": {**result["settings"], "seed": str(seed)}}
-        (folder / "result.json").write_text(json.dumps(one))
+        copy = {**result, "scores": numbers, "settings": {**result["settings"], "seed": str(seed)}}
+        (folder / "result.json").write_text(json.dumps(copy))
     return run.folder.parent
 
 
@@ -211,7 +211,7 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "place, result, message",
+    "subfolder, result, message",
     [
         ("seed1", {"scores": {"rouge1": nan}}, "{}: scores is .*NaN.*; remove the file or"),
         ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
@@ -231,12 +231,12 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seed1", {"forms": {"raw": {"bleu": "x"}}}, "{}: a result file .*ValueError"),
     ],
 )
-def test_a_malformed_result_is_one_line_with_its_folder(translated, place, result, message):
+def test_a_malformed_result_is_one_line_with_its_folder(translated, subfolder, result, message):
     written = recorded(translated) | result
     translated.result.unlink(missing_ok=True)
     folder = translated.folder.parent
-    (folder / place).mkdir(exist_ok=True)
-    (folder / place / "result.json").write_text(json.dumps(written))
+    (folder / subfolder).mkdir(exist_ok=True)
+    (folder / subfolder / "result.json").write_text(json.dumps(written))
     with pytest.raises(UsageError, match=f"^{message.format(folder)}") as refused:
         rows_of("dman/gigaword", folder, ("rouge1",))
     assert str(refused.value).isprintable()
@@ -266,7 +266,7 @@ def test_a_table_has_the_precision(translated, capsys, flags, precision):
 
 
 def test_a_table_of_translations(translated, tmp_path, capsys):
-    scores = [{"rouge1": one, "rouge2": 18.0, "rougeL": 37.5} for one in (41.23, 43.23)]
+    scores = [{"rouge1": rouge1, "rouge2": 18.0, "rougeL": 37.5} for rouge1 in (41.23, 43.23)]
     folder, metrics = with_seeds(translated, *scores), ("rouge1", "rouge2")
     (ours,) = rows_of("dman/gigaword", folder, metrics, "42.1 18.5", title="T (tiny)")
     (unknown,) = rows_of("dman/gigaword", tmp_path / "no", metrics, title="T (tiny)")
@@ -376,7 +376,7 @@ def test_a_figure_of_ranges_of_lengths_has_a_line_for_each_row():
     names = ["BLEU of 0 to 9 words", "BLEU of 10 to 19 words"]
     assert [label.get_text() for label in axis.get_xticklabels()] == names
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["RoPE", "T5"]
-    (segments,) = (one.get_segments() for one in axis.collections)
+    (segments,) = (collection.get_segments() for collection in axis.collections)
     assert segments[0][:, 1].tolist() == [29, 33]
 
 

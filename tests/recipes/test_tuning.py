@@ -18,7 +18,7 @@ CR = ("classifiers/compare", "--rows", "mpsan", "--datasets", "cr", "--folds", 1
 def tried(tmp_path):
     """``tried({rate: numbers of each validation}, more flags)``: a tuning of these rates.
 
-    None in place of the numbers: not tried yet; "diverged": ended with an error. With ``seeds``, a
+    None instead of the numbers: not tried yet; "diverged": ended with an error. With ``seeds``, a
     list for each rate.
     """
 
@@ -85,16 +85,16 @@ def test_rates_that_all_diverge_are_refused(tried):
 
 
 def test_the_best_mean_of_several_seeds_is_selected(tried):
-    """One rate is best with the first seed, another in the mean; with a third one seed diverges."""
+    """One rate is best with the first seed, another in the mean; a third diverges with a seed."""
     runs = {5e-4: [[2], [9]], 1e-3: [[5], [4.5]], 2e-3: [[1], "diverged"]}
     outcome = tried(runs, seeds=2).outcome()
     assert outcome["tried"] == {"0.0005": 5.5, "0.001": 4.75, "0.002": None}
     assert (outcome["chosen"], outcome["seeds"]) == (1e-3, [1, 2])
     # Rows with other trials are named.
     rows = [{"row": "A", "tuning": {**outcome, "fold": 0}}, {"row": "B", "tuning": outcome}]
-    one, other = explain_rates(rows)
-    assert one.startswith("learning rates of A chosen") and "of B" in other
-    assert one.endswith("(mean of seeds 1, 2, fold 0)") and other.endswith("(mean of seeds 1, 2)")
+    a, b = explain_rates(rows)
+    assert a.startswith("learning rates of A chosen") and "of B" in b
+    assert a.endswith("(mean of seeds 1, 2, fold 0)") and b.endswith("(mean of seeds 1, 2)")
 
 
 def test_nothing_is_selected_before_all_trials_ended(tried):
@@ -136,12 +136,12 @@ def test_a_trial_differs_by_rate_length_and_folder(plan_of, recipe, seed):
 
 
 def test_further_seeds_keep_the_trials_of_the_first(plan_of):
-    (one,) = plan_of(*CR, *TUNE).tunings()
-    (two,) = plan_of(*CR, *TUNE, "--tune-seeds", 2).tunings()
-    commands = [run.steps[0].command for run in two.runs]
+    (one_seed,) = plan_of(*CR, *TUNE).tunings()
+    (two_seeds,) = plan_of(*CR, *TUNE, "--tune-seeds", 2).tunings()
+    commands = [run.steps[0].command for run in two_seeds.runs]
     assert [words[words.index("--seed") + 1] for words in commands] == ["1", "2"] * 3
-    assert two.runs[::2] == one.runs
-    assert len({run.folder for run in two.runs} | {run.name for run in two.runs}) == 12
+    assert two_seeds.runs[::2] == one_seed.runs
+    assert len({run.folder for run in two_seeds.runs} | {run.name for run in two_seeds.runs}) == 12
 
 
 @pytest.mark.parametrize(
