@@ -140,7 +140,7 @@ def number_scores(x, y):
 
 def test_scores_of_numbers_equal_scipy_and_a_constant_has_correlation_zero():
     x = noisy(1, 2)
-    errors = [one - other for one, other in zip(x, RIGHT, strict=True)]
+    errors = [number - right for number, right in zip(x, RIGHT, strict=True)]
     mse, mae = fmean(error**2 for error in errors), fmean(map(abs, errors))
     expected = {"pearson": pearsonr(x, RIGHT).statistic, "mse": mse, "rmse": mse**0.5, "mae": mae}
     expected["spearman"] = spearmanr(x, RIGHT).statistic  # of ties, too

@@ -48,8 +48,8 @@ def test_each_range_is_scored_by_itself(files, as_json, tmp_path):
     assert by_length["lengths_of"] == "source"
     buckets = {bucket["length"]: bucket for bucket in by_length["buckets"]}
     sentences = {"0 to 3": 1, "4 to 5": 2, "6 to 9": 0, "10 or more": 1}
-    assert {name: one["sentences"] for name, one in buckets.items()} == sentences
-    ratios = {name: one["length_ratio"] for name, one in buckets.items()}
+    assert {name: bucket["sentences"] for name, bucket in buckets.items()} == sentences
+    ratios = {name: bucket["length_ratio"] for name, bucket in buckets.items()}
     assert ratios == {"0 to 3": 3 / 4, "4 to 5": 11 / 10, "6 to 9": None, "10 or more": 10 / 11}
     middle = buckets["4 to 5"]["scores"]["bleu"]
     expected = sacrebleu.corpus_bleu(HYPOTHESES[1:3], [REFERENCES[1:3]])

@@ -14,7 +14,7 @@ from fairseq_posattn.scoring.outputs import (
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.manifest import write as write_manifest
 
-# Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
+# Out of order, with two hypotheses of sentence 0, none of 2 and an empty hypothesis of 3.
 GENERATED = """\
 2026-11-21 10:00:00 | INFO | fairseq_cli.generate | loading model(s)
 S-1\tzwei
@@ -117,7 +117,7 @@ def test_one_line_does_not_decide_on_marks(line):
     assert remove_marks(lines) == lines
     warnings = list(warnings_of(Pairs(lines, lines)))
     assert len(warnings) == (0 if "##" in line else 2)
-    assert all("1 of 5" in one and "give --remove-bpe se" in one for one in warnings if "▁" in line)
+    assert all("1 of 5" in w and "give --remove-bpe se" in w for w in warnings if "▁" in line)
     assert list(warnings_of(Pairs(lines, lines), "none")) == []
 
 

@@ -15,7 +15,7 @@ def spans(tags):
 
 def sentence(*propositions, length=4):
     return Sentence(
-        length, [Proposition(lemma, place, spans(tags)) for lemma, place, tags in propositions]
+        length, [Proposition(lemma, index, spans(tags)) for lemma, index, tags in propositions]
     )
 
 
@@ -24,8 +24,8 @@ def sentence(*propositions, length=4):
     [
         ("B-A0 B-V B-A1", [("A0", ((0, 0),)), ("A1", ((2, 2),))]),
         ("B-A1 B-V B-C-A1", [("A1", ((0, 0), (2, 2)))]),
-        ("B-C-A1 B-V B-C-A1", [("A1", ((0, 0), (2, 2)))]),  # without a head: starts one
-        ("B-A1 B-A1 B-C-A1", [("A1", ((0, 0),)), ("A1", ((1, 1), (2, 2)))]),  # the last one
+        ("B-C-A1 B-V B-C-A1", [("A1", ((0, 0), (2, 2)))]),  # without a head: starts an argument
+        ("B-A1 B-A1 B-C-A1", [("A1", ((0, 0),)), ("A1", ((1, 1), (2, 2)))]),  # the last argument
         ("B-V B-C-V B-A1", [("A1", ((2, 2),))]),
         ("B-R-A0 B-A0 O", [("R-A0", ((0, 0),)), ("A0", ((1, 1),))]),
     ],
@@ -66,7 +66,7 @@ def test_scores_are_percentages_over_all_arguments():
     assert set(compare([sentence()], [sentence()]).scores().values()) == {0.0}
 
 
-def test_missing_predicates_count_and_excess_ones_do_not():
+def test_missing_predicates_count_and_excess_predicates_do_not():
     gold = [sentence(("a", 1, "B-A0 B-V O O"), ("b", 2, "O B-A1 B-V O"))]
     predicted = [sentence(("a", 1, "B-A0 B-V O O"), ("c", 3, "B-A1 O O B-V"))]
     with pytest.warns() as warned:

@@ -163,8 +163,8 @@ def test_lead_takes_the_first_sentences(result_of):
     assert document_sentences("") == []
     # References decide whether ROUGE-L divides sentences: those of plain text are one.
     for reference, eos in ("He did. Mr. Ball fell.", "."), ("He did <q> Mr. Ball fell", "<q>"):
-        given = "Mr. Ball fell. He did.", reference, "--eos", eos
-        whole = result_of(*given, "--lead", "2")
+        arguments = "Mr. Ball fell. He did.", reference, "--eos", eos
+        whole = result_of(*arguments, "--lead", "2")
         assert "--lead 2: 1 of 1 texts have no more sentences" in whole["warnings"][0]
         assert whole["rougeL"] == (100 if eos == "<q>" else pytest.approx(60))
     assert result_of(news, "It rained.", "--lead", "1")["rouge1"] == 0
@@ -172,12 +172,12 @@ def test_lead_takes_the_first_sentences(result_of):
 
 def test_rouge_l_is_the_union_over_sentences():
     # Lin (2004), section 3.2: w1 w2 w3 w4 w5 against w1 w2 w6 w7 w8 and w1 w3 w8 w9 w5.
-    one, two = "w1 w2 w6 w7 w8 .", "w1 w3 w8 w9 w5 ."
-    scores = rouge(Pairs([f"{one} {two}"], ["w1 w2 w3 w4 w5 ."]))
+    first, second = "w1 w2 w6 w7 w8 .", "w1 w3 w8 w9 w5 ."
+    scores = rouge(Pairs([f"{first} {second}"], ["w1 w2 w3 w4 w5 ."]))
     assert scores["rougeL"] == pytest.approx(f1(4, 10, 5))
     # Taken for one sentence, the longest common subsequence is w1 w2 w3 w5, as long by chance;
     # with the sentences the other way round it is w1 w3 w5, and only the union has w2.
-    swapped = Pairs([f"{two} {one}"], ["w1 w2 w3 w4 w5 ."])
+    swapped = Pairs([f"{second} {first}"], ["w1 w2 w3 w4 w5 ."])
     assert rouge(swapped)["rougeL"] == pytest.approx(f1(4, 10, 5))
     assert rouge(swapped, eos="<q>")["rougeL"] == pytest.approx(f1(3, 10, 5))
     repeated = ["a b . a c .", "a ."]  # each word counts once

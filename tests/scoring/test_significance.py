@@ -130,11 +130,11 @@ def test_p_is_two_sided_and_over_runs():
 
 def test_outputs_of_a_sentence_are_permuted_among_all_runs():
     # Six ways to assign two ones and two zeros to two systems; two separate them.
-    one = compare(of_scores([1], [1]), of_scores([0], [0]))
-    assert one.p_randomisation == pytest.approx(1 / 3, abs=0.05)
+    one_sentence = compare(of_scores([1], [1]), of_scores([0], [0]))
+    assert one_sentence.p_randomisation == pytest.approx(1 / 3, abs=0.05)
     # Sentences are assigned independently: 2 of 36 ways separate both.
-    two = compare(of_scores([1, 1], [1, 1]), of_scores([0, 0], [0, 0]))
-    assert two.p_randomisation == pytest.approx(1 / 18, abs=0.03)
+    two_sentences = compare(of_scores([1, 1], [1, 1]), of_scores([0, 0], [0, 0]))
+    assert two_sentences.p_randomisation == pytest.approx(1 / 18, abs=0.03)
     # One run against three: the single run has the right output in one of four ways.
     unequal = compare(of_scores([1]), of_scores([0], [0], [0]))
     assert unequal.p_randomisation == pytest.approx(1 / 4, abs=0.05)
@@ -173,7 +173,7 @@ def check_p(significance, *kept):
     assert kept[0].test_set == kept[1].test_set
     assert {*kept[0].metrics} == {*kept[1].metrics} == significance.keys()
     for name, result in significance.items():
-        groups = [Group(metric_of(name), [one.metrics[name]]) for one in kept]
+        groups = [Group(metric_of(name), [system.metrics[name]]) for system in kept]
         assert compare(*groups).p == result["p"]
 
 
@@ -181,15 +181,15 @@ def test_scores_of_a_comparison_are_corrected(
     files, statistics_of, few_draws, tmp_path, capsys, as_json
 ):
     arguments = [*files, "--jobs", "1"]
-    texts = ([*files[:2], "--hypotheses", files[place]] for place in (3, 5))
+    texts = ([*files[:2], "--hypotheses", files[index]] for index in (3, 5))
     kept = [statistics_of("rouge", text) for text in texts]
     assert score("rouge", arguments) == 0
     printed = capsys.readouterr().out
     tested = as_json("rouge", arguments)["significance"]
     tested.pop("tests")
     check_p(tested, *kept)
-    ps = [(one["p_holm"], one["p_benjamini_hochberg"]) for one in tested.values()]
-    assert ps == corrected([one["p"] for one in tested.values()])
+    ps = [(test["p_holm"], test["p_benjamini_hochberg"]) for test in tested.values()]
+    assert ps == corrected([test["p"] for test in tested.values()])
     assert ps[0][0] >= tested["rouge1"]["p"]
     line = f"(Holm; Benjamini and Hochberg): ROUGE-1 {ps[0][0]:.4f} and {ps[0][1]:.4f}, ROU"
     assert f"bootstrap p corrected for 3 tests {line}" in printed
@@ -226,7 +226,7 @@ def test_bleu_and_comet_are_compared_with_a_baseline(
     assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in tests
     check_p(result["significance"], *kept)
     groups = by_metric(BLEU(force=True), *texts)
-    assert [one.metrics["bleu"] for one in kept] == [group.runs[0] for group in groups]
+    assert [run.metrics["bleu"] for run in kept] == [group.runs[0] for group in groups]
     assert result["p"] == result["significance"]["bleu"]["p"]
     assert result["baseline"] == groups[1].mean
     assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
