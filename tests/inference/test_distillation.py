@@ -43,7 +43,7 @@ def run(*words, teachers=(CHECKPOINT,), dest="new"):
 
 
 def content(folder):
-    """Return the files of a folder by name, without hidden ones."""
+    """Return the files of a folder by name, except hidden files."""
     paths = [path for name in ("[!.]*", "text/*") for path in Path(folder).glob(name)]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.is_file()}
 
@@ -152,7 +152,7 @@ def test_the_best_of_the_beam_is_nearest_to_the_reference(data, source):
     score = BLEU(effective_order=True).sentence_score
     chosen, differing = binarized("new", "train", "en"), 0
     for number, translation in enumerate(load(beam=4, nbest=4, unkpen=float("inf"))(source)):
-        texts = [one.text for one in translation.hypotheses]
+        texts = [hypothesis.text for hypothesis in translation.hypotheses]
         scores = [score(text, [TARGETS[number % 3]]).score for text in texts]
         assert chosen[number] == texts[scores.index(max(scores))]
         differing += chosen[number] != texts[0]

@@ -18,16 +18,16 @@ def test_one_sentence_gives_one_translation(source):
 def test_translations_begin_with_their_prefixes_in_any_batch(source):
     translator = load(min_len=4, nbest=5)
     prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
-    together = translator(source, prefixes=prefixes)
+    batched = translator(source, prefixes=prefixes)
     pairs = zip(source, prefixes, strict=True)
     alone = [translator(text, prefixes=prefix) for text, prefix in pairs]
-    assert [result.text for result in together] == [result.text for result in alone]
-    for result, prefix in zip(together, prefixes, strict=True):
+    assert [result.text for result in batched] == [result.text for result in alone]
+    for result, prefix in zip(batched, prefixes, strict=True):
         assert len(result.hypotheses) > 1
-        for one in result.hypotheses:
-            assert one.text.split()[: len(prefix.split())] == prefix.split()
-            assert len(one.text.split()) >= 4
-    assert not any(result.failed for result in together)
+        for hypothesis in result.hypotheses:
+            assert hypothesis.text.split()[: len(prefix.split())] == prefix.split()
+            assert len(hypothesis.text.split()) >= 4
+    assert not any(result.failed for result in batched)
 
 
 def test_a_greedy_translation_continues_its_prefix(source):
@@ -41,8 +41,8 @@ def test_a_greedy_translation_continues_its_prefix(source):
 def test_translations_contain_their_constraints(way, source):
     translator = load(constraints=way)
     wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
-    together = translator(source, constraints=wanted)
-    for phrases, result, text, expected in zip(wanted, together, source, EXPECTED, strict=True):
+    batched = translator(source, constraints=wanted)
+    for phrases, result, text, expected in zip(wanted, batched, source, EXPECTED, strict=True):
         assert result.text == translator(text, constraints=phrases).text
         rest = f" {result.text} "
         for phrase in filter(None, phrases):
@@ -62,8 +62,8 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
         (having, {"constraints": [[], [long], []]}),
     ):
         result = translator([source[0], source[0], source[1]], **forced)
-        assert [one.text for one in result] == [expected[0], "", expected[1]]
-        assert [one.failed for one in result] == [False, True, False]
+        assert [translation.text for translation in result] == [expected[0], "", expected[1]]
+        assert [translation.failed for translation in result] == [False, True, False]
 
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monkeypatch):

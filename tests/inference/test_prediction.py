@@ -69,9 +69,9 @@ def test_symbols_are_unknown_words_and_change_no_other_line(predictor, line):
     result = predictor(texts)
     alone = [predictor([text])[0] for text in texts]
     unknown = predictor(["never-seen " * len(line.split() or [line])])[0]
-    for one, other in zip(result, [alone[0], unknown, alone[2]], strict=True):
-        assert one.label == other.label
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+    for actual, expected in zip(result, [alone[0], unknown, alone[2]], strict=True):
+        assert actual.label == expected.label
+        assert actual.probabilities == pytest.approx(expected.probabilities, abs=1e-6)
 
 
 @pytest.mark.parametrize("descriptor", ["pipe", "file"])
@@ -211,9 +211,9 @@ def test_one_bad_line_does_not_end_the_file(write, capsys):
     labels = [line.partition("\t")[0] for line in output.out.split("\n")[:-1]]
     answered = [label in ("back", "forth") for label in labels]
     assert answered == [True, True, True, False, False, True, False, True]
-    one, spaced, bad, blank = output.err.splitlines()
-    assert f"{path}: 1 line was cut to the 16 tokens that the model reads (line 2)" in one
-    assert one.endswith("; train with a larger --max-positions")
+    cut, spaced, bad, blank = output.err.splitlines()
+    assert f"{path}: 1 line was cut to the 16 tokens that the model reads (line 2)" in cut
+    assert cut.endswith("; train with a larger --max-positions")
     assert "1 line was read with a space for each TAB" in spaced and "(line 3)" in spaced
     assert "2 lines were answered with a blank line: not UTF-8: byte 2 is 0xff" in bad
     assert bad.endswith("(first: line 4)")

@@ -1,4 +1,4 @@
-"""``posattn serve``: the real server, asked by LibreTranslate's client."""
+"""``posattn serve``: the real server, called by LibreTranslate's client."""
 
 import asyncio
 import json
@@ -122,7 +122,7 @@ def test_lists_lines_and_alternatives(url, source, translator):
         ({"q": "A " * 2000, "source": "de", "target": "en"}, "subwords; split the text"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(url, fields, words):
+def test_a_wrong_request_gets_the_reason(url, fields, words):
     status, answer = post(url, fields)
     assert status == 400 and words in answer["error"]
 
@@ -169,7 +169,7 @@ def test_limits_and_a_clean_end():
         assert server.wait(30) == 0
 
 
-def test_texts_beyond_the_limit_of_waiting_ones_are_refused(translator):
+def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
     async def fill():
         batches = Batches(translator, None, Limits(waiting=3), Counter())
         first = asyncio.create_task(batches.translate(["A", "B"]))  # nothing translates

@@ -76,9 +76,9 @@ def test_int8_changes_scores_and_no_translation(source, translator, write, capsy
     assert command("--input", path, "--int8") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED
     models = translator, load(int8=True)
-    before, rounded = ([one.hypotheses[0].score for one in model(source)] for model in models)
+    before, rounded = ([result.hypotheses[0].score for result in model(source)] for model in models)
     assert rounded != before == pytest.approx(rounded, abs=0.2)
-    layers = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
+    layers = [m for m in translator.models[0].modules() if isinstance(m, torch.nn.Linear)]
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(layers) > 10
 
 
@@ -101,7 +101,7 @@ def test_buffers_keep_the_order_and_blank_lines(write, tmp_path, capsys, source)
 
 
 def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
-    """Write each line only after the answer to the previous one, like ``tail -f``."""
+    """Write each line only after the answer to the previous line, like ``tail -f``."""
     reading, writing = os.pipe()
     waiting, answers = [*(f"{line}\n".encode() for line in source[:3]), None], io.StringIO()
 
@@ -110,13 +110,13 @@ def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
             line = waiting.pop(0)
             os.write(writing, line) if line else os.close(writing)
 
-    given_up = threading.Timer(60, lambda: (waiting.clear(), os.close(writing)))
-    given_up.start()
+    timeout = threading.Timer(60, lambda: (waiting.clear(), os.close(writing)))
+    timeout.start()
     answers.flush = write_next
     monkeypatch.setattr(sys, "stdout", answers)
     write_next()
     assert command("--input", f"/dev/fd/{reading}") == 0
-    given_up.cancel()
+    timeout.cancel()
     os.close(reading)
     assert answers.getvalue().splitlines() == EXPECTED[:3]
 
@@ -227,8 +227,8 @@ def test_a_translator_is_pickled_as_the_call_that_loads_it(translator, source):
 
 
 def test_texts_come_from_any_iterable(translator, source):
-    some = [one.text for one in translator(text for text in source[:2])]
-    assert some == [one.text for one in translator(tuple(source[:2]))] == EXPECTED[:2]
+    some = [result.text for result in translator(text for text in source[:2])]
+    assert some == [result.text for result in translator(tuple(source[:2]))] == EXPECTED[:2]
     assert translator([]) == translator(()) == []
 
 
@@ -255,7 +255,7 @@ def test_unknown_tokens_are_not_written_on_request(unkpen):
 )
 def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, changed, monkeypatch):
     passed = []
-    monkeypatch.setattr(translation, "load", lambda *_, **given: passed.append(given) or 1 / 0)
+    monkeypatch.setattr(translation, "load", lambda *_, **options: passed.append(options) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main([str(CHECKPOINT), "--cpu", "--input", os.devnull])
     ours = {"device": "cpu", "attention": None, "int8": False}
@@ -273,7 +273,7 @@ def test_attention_of_the_last_layer_is_returned(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
     assert len(translator.models) == models
     result = translator(source)
-    assert [one.text for one in result] == EXPECTED
+    assert [translated.text for translated in result] == EXPECTED
     assert len(set(map(len, source))) > 1
     for text, translated in zip(source, result, strict=True):
         [model, *_] = translator.models
@@ -389,9 +389,9 @@ def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, wri
 @pytest.mark.parametrize("read", [translation.translator_of, prediction.predictor_of])
 def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
     task = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="translation_multi_simple_epoch"))
-    one = TrainedModel("m.pt", None, None, task)
+    trained = TrainedModel("m.pt", None, None, task)
     with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch, not "):
-        read([one] if read is translation.translator_of else one)
+        read([trained] if read is translation.translator_of else trained)
 
 
 def test_outputs_that_are_not_finite_are_an_error(source):
