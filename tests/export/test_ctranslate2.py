@@ -41,9 +41,9 @@ def test_translations_equal_the_checkpoints(flags, translator, tmp_path, capsys)
     theirs = ctranslate2.Translator(str(folder), device="cpu")
     options = {"beam_size": 1, "max_decoding_length": 12, "suppress_sequences": [["<blank>"]]}
     results = theirs.translate_batch([line.split() for line in lines], **options)
-    expected = [one.hypotheses[0].pieces for one in ours(lines)]
-    found = [[token for token in one.hypotheses[0] if token != "<s>"] for one in results]
-    assert list(map(" ".join, found)) == expected  # which lack it, too
+    expected = [result.hypotheses[0].pieces for result in ours(lines)]
+    tokens = [[token for token in result.hypotheses[0] if token != "<s>"] for result in results]
+    assert list(map(" ".join, tokens)) == expected  # which lack it, too
 
 
 @pytest.mark.slow

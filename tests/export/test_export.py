@@ -46,8 +46,8 @@ def unlike(architectures):
     return list(kinds.values())
 
 
-def close(found, expected):
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("arch", unlike(CLASSIFIERS))
@@ -105,12 +105,12 @@ def test_sentences_of_a_pair_are_truncated_separately(classifier, tmp_path):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER, task=task)
     tokenizer = export(path, tmp_path / "out").tokenizer
     for first, second in ((60, 40), (90, 40), (3, 64)):
-        found = tokenizer(" word1" * first, " word2" * second, truncation=True)
-        ones = sum(found["token_type_ids"])
+        encoded = tokenizer(" word1" * first, " word2" * second, truncation=True)
+        second_length = sum(encoded["token_type_ids"])
         kept = min(first, 63) + 1, min(second, 63) + 1
-        assert (len(found["input_ids"]) - ones, ones) == kept
-    given = tokenizer("word1 word2 word3", "word2", truncation=True, max_length=4)
-    assert len(given["input_ids"]) == 4
+        assert (len(encoded["input_ids"]) - second_length, second_length) == kept
+    short = tokenizer("word1 word2 word3", "word2", truncation=True, max_length=4)
+    assert len(short["input_ids"]) == 4
 
 
 @pytest.mark.parametrize(

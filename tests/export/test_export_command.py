@@ -43,7 +43,7 @@ def test_a_missing_package_is_named(package, extra, monkeypatch, capsys, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_folder_of_a_checkpoint_is_exported_to_this_one(path, tmp_path, monkeypatch, capsys):
+def test_a_folder_of_a_checkpoint_is_exported_to_this_folder(path, tmp_path, monkeypatch, capsys):
     path.rename(tmp_path / "checkpoint_best.pt")
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")

@@ -43,7 +43,7 @@ def written(model, tokenizer, texts, **options):
 
 def by_fairseq(texts, checkpoint=FIXTURE / "checkpoint.pt", data=FIXTURE / "data", **options):
     translator = translation.load([checkpoint], str(data), device="cpu", **options)
-    return [found.text for found in translator(texts)]
+    return [result.text for result in translator(texts)]
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def by_fairseq(texts, checkpoint=FIXTURE / "checkpoint.pt", data=FIXTURE / "data
 )
 def test_generation_equals_fairseqs(fairseq, transformers, exported):
     texts = lines(40)
-    found = written(*exported, texts, **transformers)
-    assert found == by_fairseq(texts, **fairseq)
-    assert len(set(found)) > 10
+    generated = written(*exported, texts, **transformers)
+    assert generated == by_fairseq(texts, **fairseq)
+    assert len(set(generated)) > 10
 
 
 def test_padding_on_the_left_changes_nothing(exported):
@@ -69,9 +69,9 @@ def test_padding_on_the_left_changes_nothing(exported):
     texts = lines(40)
     inputs = tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
     assert inputs["attention_mask"][:, 0].eq(0).any()
-    for given in (inputs, {"input_ids": inputs["input_ids"]}):  # the padding symbol suffices
-        found = tokenizer.batch_decode(model.generate(**given), skip_special_tokens=True)
-        assert found == written(model, tokenizer, texts)
+    for batch in (inputs, {"input_ids": inputs["input_ids"]}):  # the padding symbol suffices
+        generated = tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)
+        assert generated == written(model, tokenizer, texts)
 
 
 def test_search_options_are_saved_with_the_model(tmp_path):
@@ -83,15 +83,15 @@ def test_search_options_are_saved_with_the_model(tmp_path):
     assert written(model, tokenizer, texts) == by_fairseq(texts, **decoding)
 
 
-def test_a_given_prefix_is_continued(exported):
+def test_a_prefix_is_continued(exported):
     model, tokenizer = exported
     inputs = tokenizer(lines(3), padding=True, return_tensors="pt")
     start = sentences(4, 4, 4, words=8)[:, :3]
     start[:, 0] = 2
     options = {"num_beams": 1, "early_stopping": False, "decoder_input_ids": start}
-    found = model.generate(**inputs, **options)
-    assert torch.equal(found[:, :3], start)
-    assert torch.equal(found, model.generate(**inputs, **options, use_cache=False))
+    tokens = model.generate(**inputs, **options)
+    assert torch.equal(tokens[:, :3], start)
+    assert torch.equal(tokens, model.generate(**inputs, **options, use_cache=False))
 
 
 def test_labels_are_shifted_right_for_the_decoder(exported):

@@ -41,7 +41,7 @@ def test_unknown_labels_and_texts_that_are_no_pair_are_named(classifier, tmp_pat
         int8.compare(exported, tmp_path / "out", ["word1\tword2", "word1"])
 
 
-def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(write):
+def test_labels_stay_with_their_lines_when_blank_lines_are_left_out(write):
     text, lines = write("text", ["one", "", "two", "three"]), ["one", "two", "three"]
     assert command.read_examples(text, None) == (lines, None)
     for labels, kept in (("1\n\n2\n3\n", ["1", "2", "3"]), ("1\n2\n3\n\n", ["1", "3", ""])):
@@ -66,7 +66,7 @@ def test_only_linear_layers_are_quantized(translator, tmp_path):
 def test_translations_are_measured_beside_the_models(tmp_path, write, capsys):
     lines = ["a b c", "h g f e", "d d b", "c", "e f g h a"]
     translator = translation.load([FIXTURE / "checkpoint.pt"], str(FIXTURE / "data"), device="cpu")
-    right = write("right", [found.text for found in translator(lines)])
+    right = write("right", [result.text for result in translator(lines)])
     flags = [FIXTURE / "checkpoint.pt", tmp_path / "out", "--data", FIXTURE / "data", "--int8"]
     flags += ["--text", write("text", lines), "--labels", right]
     assert command.main(list(map(str, flags)), prog="posattn export") == 0

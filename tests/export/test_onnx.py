@@ -1,4 +1,4 @@
-"""ONNX graphs of classifiers and encoders on batches and lengths other than the traced ones."""
+"""ONNX graphs of classifiers and encoders on batches and lengths other than those traced."""
 
 from unittest.mock import Mock
 
@@ -22,8 +22,8 @@ def graph(model, folder):
     return lambda *tensors: torch.from_numpy(onnx.run(session, tensors))
 
 
-def close(found, expected):
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-4)
 
 
 # Layers of Transformers are tested below, a Bi-LSTM with pairs; hierarchical_cnn_classifier has
@@ -49,7 +49,7 @@ def as_case(arch, flags):
 @pytest.mark.parametrize("arch, flags", [as_case(*graph) for graph in GRAPHS])
 @torch.no_grad()
 def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path):
-    """Batches and lengths differ from the traced ones and are padded on either side."""
+    """Batches and lengths differ from those traced and are padded on either side."""
     path, _ = classifier(arch, *TINY_CLASSIFIER, *TINY_OF.get(arch, []), *flags)
     model = export(path, tmp_path / "out").model
     ask = graph(model, tmp_path / "out")
@@ -68,19 +68,19 @@ def test_the_graph_of_a_model_of_pairs(classifier, tmp_path):
     seconds = ["word9", "word4 word2 word7 word1 word3", "word8 word2"]
     for rows in (slice(2), slice(1), slice(3)):
         inputs = exported.tokenizer(firsts[rows], seconds[rows], padding=True, return_tensors="pt")
-        found = ask(*(inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")))
-        close(found, exported.model(**inputs).logits)
+        logits = ask(*(inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")))
+        close(logits, exported.model(**inputs).logits)
 
 
-ONE = "--encoder-layers=1"
+ONE_LAYER = "--encoder-layers=1"
 # Kinds of embeddings and layer norms, several layers, and all mechanisms but MTSA, which
 # mtsa_classifier has, and ALiBi, whose biases are a part of KERPLE's. Most are nightly: `write`
 # compares every graph with its model, and ends with an error if they differ.
 ENCODERS = [
-    ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding", ONE],
+    ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding", ONE_LAYER],
     ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
-    ["--encoder-sublayers=san,dman,gaussian,sman,ffn", "--encoder-normalize-before", ONE],
-    ["--encoder-sublayers=rope,t5,kerple,fire,ffn", ONE],
+    ["--encoder-sublayers=san,dman,gaussian,sman,ffn", "--encoder-normalize-before", ONE_LAYER],
+    ["--encoder-sublayers=rope,t5,kerple,fire,ffn", ONE_LAYER],
 ]
 
 
@@ -102,16 +102,16 @@ def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "place, name, fake, message",
+    "module, name, fake, message",
     [
         (torch.onnx, "export", Mock(side_effect=RuntimeError("pages\nof text")), "cannot convert"),
         (onnx, "run", lambda session, tensors: tensors[0].new_zeros(1, 4).numpy(), "differs from"),
     ],
 )
-def test_a_bad_graph_is_removed(place, name, fake, message, classifier, tmp_path, monkeypatch):
+def test_a_bad_graph_is_removed(module, name, fake, message, classifier, tmp_path, monkeypatch):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
-    monkeypatch.setattr(place, name, fake)
+    monkeypatch.setattr(module, name, fake)
     with pytest.raises(UsageError, match=message) as error:
         onnx.write(exported.model, tmp_path / "out")
     assert "\n" not in str(error.value)

@@ -59,12 +59,12 @@ def test_translations_equal_fairseqs(arch, translator):
         row = row[row.ne(PAD)][None]
         batch = {"src_tokens": row, "src_lengths": torch.tensor([row.size(1)])}
         (expected,) = generator.generate([stock], {"net_input": batch})
-        found = ours(line).hypotheses
-        assert [one.pieces for one in found] == [
-            target.string(one["tokens"]) for one in expected[:3]
+        hypotheses = ours(line).hypotheses
+        assert [hypothesis.pieces for hypothesis in hypotheses] == [
+            target.string(hypothesis["tokens"]) for hypothesis in expected[:3]
         ]
-        scores = [one["score"].item() / math.log(2) for one in expected[:3]]
-        assert [one.score for one in found] == pytest.approx(scores, abs=1e-4)
+        scores = [hypothesis["score"].item() / math.log(2) for hypothesis in expected[:3]]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(scores, abs=1e-4)
 
 
 @pytest.mark.parametrize("flag", UNREAD)
@@ -113,8 +113,8 @@ def trained(tmp_path_factory):
 
 def test_a_trained_model_translates_as_fairseq_generate(trained):
     path, sources, expected = trained
-    assert [one.text for one in translation.load(path, device="cpu")(sources)] == expected
-    rounded = [one.text for one in translation.load(path, device="cpu", int8=True)(sources)]
+    assert [result.text for result in translation.load(path, device="cpu")(sources)] == expected
+    rounded = [result.text for result in translation.load(path, device="cpu", int8=True)(sources)]
     assert sum(map(str.__eq__, rounded, expected)) >= len(expected) - 2
 
 
@@ -134,7 +134,7 @@ def test_a_trained_model_runs_in_ctranslate2(trained, tmp_path):
     assert command.main([str(path), str(tmp_path / "out"), "--ctranslate2"], "posattn export") == 0
     translator = ctranslate2.Translator(str(tmp_path / "out/ctranslate2"), device="cpu")
     results = translator.translate_batch([line.split() for line in sources], beam_size=5)
-    assert [" ".join(one.hypotheses[0]) for one in results] == expected
+    assert [" ".join(result.hypotheses[0]) for result in results] == expected
 
 
 def test_a_trained_model_is_shown(trained):
@@ -151,6 +151,6 @@ def test_checkpoints_are_averaged(trained, tmp_path):
     words = ["--inputs", *paths, "--output", str(tmp_path / "average.pt")]
     assert average.main(words, prog="posattn average") == 0
     mean = load(str(tmp_path / "average.pt")).model.state_dict()
-    states = [load(one).model.state_dict() for one in paths]
+    states = [load(file).model.state_dict() for file in paths]
     for name, weight in mean.items():
         torch.testing.assert_close(weight, (states[0][name] + states[1][name]) / 2)

@@ -26,14 +26,14 @@ assert "fairseq_posattn.training.models" not in sys.modules
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-given = json.load(sys.stdin)
+inputs = json.load(sys.stdin)
 common = {"max_steps": 30, "learning_rate": 0.01, "report_to": [], "use_cpu": True}
 common["disable_tqdm"] = True
 """
 TRANSLATE = """
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-folder, lines = given["translation"]
+folder, lines = inputs["translation"]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 
@@ -52,8 +52,8 @@ from transformers import (
     AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer, TrainingArguments,
 )
 
-folder, lines = given["classification"]
-answers = [found["label"] for found in pipeline("text-classification", folder)(lines)]
+folder, lines = inputs["classification"]
+answers = [result["label"] for result in pipeline("text-classification", folder)(lines)]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSequenceClassification.from_pretrained(folder)
 
@@ -89,18 +89,18 @@ def test_exported_models_answer_and_train(tmp_path):
     from fairseq_posattn.inference import prediction, translation
 
     sentences = (FIXTURES / "classification/sentences.txt").read_text().splitlines()
-    given, expected = {}, []
+    inputs, expected = {}, []
     for kind, load, answer, lines in (
         ("classification", prediction.load, "label", sentences),
         ("translation", translation.load, "text", ["a b c", "d", "h g f e d c", "a a a"]),
     ):
         checkpoint, data = (str(FIXTURES / kind / name) for name in ("checkpoint.pt", "data"))
         export(checkpoint, tmp_path / kind, data)
-        given[kind] = str(tmp_path / kind), lines
+        inputs[kind] = str(tmp_path / kind), lines
         model = load(checkpoint, data, device="cpu")
-        expected.append([getattr(one, answer) for one in model(lines)])
+        expected.append([getattr(result, answer) for result in model(lines)])
     program = WITHOUT + CLASSIFY + TRAIN + TRANSLATE + TRAIN
-    printed = output_of([sys.executable, "-c", program], json.dumps(given)).splitlines()
+    printed = output_of([sys.executable, "-c", program], json.dumps(inputs)).splitlines()
     results = [json.loads(line) for line in printed if line.startswith('{"answers"')]
     assert [result["answers"] for result in results] == expected
     for result in results:
