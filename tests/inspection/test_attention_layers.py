@@ -11,8 +11,8 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inspection.attention_layers import choose, of_side
 
 
-def labels(places):
-    return [(place.layer, place.name) for place in places]
+def labels(layers):
+    return [(layer.layer, layer.name) for layer in layers]
 
 
 @pytest.mark.parametrize(
@@ -24,22 +24,22 @@ def labels(places):
     ],
 )
 def test_sublayers_in_the_order_of_computation(build, side, names, expected):
-    stack, places = build(**{"encoder": "san,ffn", side: names}, side=side)
-    assert labels(places) == [(layer, name) for layer in (1, 2) for name in expected]
-    assert places[0].module is stack.layers[0].sublayers[0].sublayer.mechanism
+    stack, layers = build(**{"encoder": "san,ffn", side: names}, side=side)
+    assert labels(layers) == [(layer, name) for layer in (1, 2) for name in expected]
+    assert layers[0].module is stack.layers[0].sublayers[0].sublayer.mechanism
     trained = TrainedModel(
         "best.pt", SimpleNamespace(**{side: stack}), Namespace(**{f"{side}_sublayers": names}), None
     )
-    assert labels(of_side(trained, side)) == labels(places)
+    assert labels(of_side(trained, side)) == labels(layers)
 
 
 def test_sublayers_of_a_recommender_are_named_after_their_level(build):
     words, clicks = build("da,ffn")[0], build("da,ffn")[0]
     model = SimpleNamespace(levels={"words": words, "clicks": clicks})
     trained = TrainedModel("best.pt", model, Namespace(encoder_sublayers="da,ffn"), None)
-    places = of_side(trained, "encoder")
-    assert labels(places) == [(1, "words.da"), (2, "words.da"), (1, "clicks.da"), (2, "clicks.da")]
-    assert places[2].module is clicks.layers[0].sublayers[0].sublayer.mechanism
+    layers = of_side(trained, "encoder")
+    assert labels(layers) == [(1, "words.da"), (2, "words.da"), (1, "clicks.da"), (2, "clicks.da")]
+    assert layers[2].module is clicks.layers[0].sublayers[0].sublayer.mechanism
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -62,13 +62,13 @@ def test_a_model_without_sublayers_is_refused(side):
         (None, ["san", "da"], "--sublayers da: choose from dman, san"),
     ],
 )
-def test_places_are_chosen_by_layer_and_sublayer(build, layers, names, expected):
-    _, places = build("dman,san,ffn")
+def test_layers_are_chosen_by_number_and_sublayer(build, layers, names, expected):
+    _, all_layers = build("dman,san,ffn")
     if isinstance(expected, list):
-        assert labels(choose(places, layers, names)) == expected
+        assert labels(choose(all_layers, layers, names)) == expected
     else:
         with pytest.raises(UsageError, match=f"^{expected}$"):
-            choose(places, layers, names)
+            choose(all_layers, layers, names)
 
 
 def test_a_layer_without_the_sublayer_is_refused(build):

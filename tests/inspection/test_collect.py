@@ -7,8 +7,8 @@ from fairseq_posattn.inspection import collect
 from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
 
 
-def collected_weights(encoder, places, sentence):
-    measured = measure_batch(encoder, places, sentence[None], lambda call: call.weights)
+def collected_weights(encoder, layers, sentence):
+    measured = measure_batch(encoder, layers, sentence[None], lambda call: call.weights)
     return [weights[0] for weights in measured]
 
 
@@ -31,23 +31,23 @@ def direct_weights(encoder, tokens):
 @pytest.mark.parametrize("names", ["dman,san,ffn", "da,ffn", "mtsa,ffn"])
 @pytest.mark.parametrize("normalize_before", [False, True])
 def test_weights_equal_those_of_a_direct_call(build, sentences, names, normalize_before):
-    encoder, places = build(names, encoder_normalize_before=normalize_before)
+    encoder, layers = build(names, encoder_normalize_before=normalize_before)
     for sentence in sentences:
         expected = direct_weights(encoder, sentence[None])
-        result = collected_weights(encoder, places, sentence)
+        result = collected_weights(encoder, layers, sentence)
         for weights, direct in zip(result, expected, strict=True):
             torch.testing.assert_close(weights, direct[0])
 
 
 def test_hooks_are_removed(build, sentences):
-    encoder, places = build("dman,san,ffn")
+    encoder, layers = build("dman,san,ffn")
 
     def fail(call):
         raise RuntimeError("while measuring")
 
-    collected_weights(encoder, places, sentences[0])
+    collected_weights(encoder, layers, sentences[0])
     with pytest.raises(RuntimeError, match="while measuring"):
-        measure_batch(encoder, places, sentences[0][None], fail)
+        measure_batch(encoder, layers, sentences[0][None], fail)
     for module in encoder.modules():
         assert not module._forward_hooks and not module._forward_pre_hooks
 

@@ -29,9 +29,9 @@ def test_attention_within_windows(heads, windows, expected):
 
 
 def test_a_set_is_the_mean_of_its_sentences(build, sentences):
-    encoder, places = build("dman,san,ffn")
+    encoder, layers = build("dman,san,ffn")
     whole, *alone = (
-        torch.tensor([row["percent"] for row in locality(encoder, places, some, [1, 2, 4])])
+        torch.tensor([row["percent"] for row in locality(encoder, layers, some, [1, 2, 4])])
         for some in (sentences, *([sentence] for sentence in sentences))
     )
     torch.testing.assert_close(whole, torch.stack(alone).mean(0), rtol=1e-5, atol=1e-4)

@@ -16,20 +16,20 @@ def set_parameters(module, **values):
 
 
 @pytest.fixture
-def places(build):
-    """Return ``places()``: DA's sublayers with W and V, of an encoder of two layers."""
+def layers(build):
+    """Return ``layers()``: DA's sublayers with W and V, of an encoder of two layers."""
 
-    def places():
-        _, places = build("da,ffn")
-        for place, w, v in zip(places, W, V, strict=True):
-            set_parameters(place.owner, distance_weight=w, sigmoid_shift=v)
-        return places
+    def layers():
+        _, layers = build("da,ffn")
+        for layer, w, v in zip(layers, W, V, strict=True):
+            set_parameters(layer.owner, distance_weight=w, sigmoid_shift=v)
+        return layers
 
-    return places
+    return layers
 
 
-def test_each_parameter_is_sorted_alone(places):
-    first, second = weight_numbers(places())["sublayers"]
+def test_each_parameter_is_sorted_alone(layers):
+    first, second = weight_numbers(layers())["sublayers"]
     assert first == {
         "layer": 1,
         "sublayer": "da",
@@ -41,8 +41,8 @@ def test_each_parameter_is_sorted_alone(places):
     assert [bar["head"] for bar in second["parameters"]["v"]] == [2, 1]
 
 
-def test_several_runs_give_the_mean_of_sorted_values(places):
-    ours, others = places(), places()
+def test_several_runs_give_the_mean_of_sorted_values(layers):
+    ours, others = layers(), layers()
     set_parameters(others[0].owner, distance_weight=[0.25, 1.5])
     numbers = weight_numbers(ours, others)
     w = numbers["sublayers"][0]["parameters"]["w"]
@@ -55,13 +55,13 @@ def test_several_runs_give_the_mean_of_sorted_values(places):
     "mapping, names", [("linear", ["w", "b"]), ("clip", ["w"]), ("learnable_sigmoid", ["w", "v"])]
 )
 def test_parameters_depend_on_the_mapping(build, mapping, names):
-    _, places = build("da,ffn", da_mapping=mapping)
-    numbers = weight_numbers(places)
-    assert [list(one["parameters"]) for one in numbers["sublayers"]] == [names, names]
+    _, layers = build("da,ffn", da_mapping=mapping)
+    numbers = weight_numbers(layers)
+    assert [list(sublayer["parameters"]) for sublayer in numbers["sublayers"]] == [names, names]
 
 
-def test_the_picture_of_weights_shows_the_numbers(places):
-    numbers = weight_numbers(places())
+def test_the_picture_of_weights_shows_the_numbers(layers):
+    numbers = weight_numbers(layers())
     figure = draw_weights(numbers)
     shown = {(axis.get_title(), axis.get_xlabel()): axis for axis in figure.axes}
     assert len(shown) == 4

@@ -26,7 +26,7 @@ PATIENCE = 60  # seconds
 
 
 def find() -> str | None:
-    """Return the path of a browser: ``POSATTN_BROWSER``, or one by a usual name."""
+    """Return the path of a browser: ``POSATTN_BROWSER``, or a browser by a usual name."""
     wanted = (os.environ.get("POSATTN_BROWSER"), *NAMES)
     return next(filter(None, (name and shutil.which(name) for name in wanted)), None)
 

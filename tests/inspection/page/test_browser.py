@@ -16,7 +16,7 @@ pytestmark = [
 
 # A picture of the page as it is shown, in plain lists.
 SHOWN = """(() => {
-  const texts = (selector) => [...document.querySelectorAll(selector)].map((one) => one.innerText);
+  const texts = (selector) => [...document.querySelectorAll(selector)].map((el) => el.innerText);
   const row = (name) => [...document.querySelectorAll(`#row-${name} .word`)];
   return {
     rows: Object.fromEntries([...document.querySelectorAll(".words")].map((line) => {
@@ -67,7 +67,7 @@ def visit(browser, tmp_path):
 def percents(weights):
     """Return the numbers under words."""
     rounded = [int(weight / 10 + 0.5) for weight in weights]
-    return [str(one) if one else "" for one in rounded]
+    return [str(number) if number else "" for number in rounded]
 
 
 def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, translator):
@@ -81,7 +81,7 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     assert shown["strongest"][0] == words[weights.index(max(weights))]
     assert "Dynamic mask" in shown["plot"][0] and shown["dots"] == len(words)
     browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
-    shown = browser.run(SHOWN)  # back to the one that was chosen
+    shown = browser.run(SHOWN)  # back to the chosen word
     assert shown["chosen"] == ["a"]
     assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
 
@@ -172,12 +172,12 @@ def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translato
     number = len(view.layers)
     shown, _ = visit(view, (japanese, arabic), hash=f"#place={number}&word=1")
     assert shown["rows"]["source"] == [*japanese.split(), "</s>"]
-    places = browser.run(
+    positions = browser.run(
         "['target', 'source'].map((name) => [...document.querySelectorAll(`#row-${name} .word`)]"
         ".map((word) => word.getBoundingClientRect().x))"
     )
-    assert places[0] == sorted(places[0], reverse=True)
-    assert places[1] == sorted(places[1])
+    assert positions[0] == sorted(positions[0], reverse=True)
+    assert positions[1] == sorted(positions[1])
     languages = "['target', 'source'].map((name) => document.getElementById(`row-${name}`).lang)"
     assert browser.run(languages) == ["ar", "ja"]
     browser.run("document.querySelector('#row-target .word').focus()")
@@ -188,11 +188,11 @@ def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translato
 def test_text_that_looks_like_html_is_shown_and_not_run(browser, visit, classifier, translator):
     text = "<img src=x onerror=document.title=1> </script><script>document.title=2</script> &lt;"
     word = "<img/src=x/onerror=document.title=1>"
-    for view, given in (
+    for view, texts in (
         (classifier(encoder="mpsan"), text),
         (translator(word, word), (word, word)),
     ):
-        shown, _ = visit(view, given)
+        shown, _ = visit(view, texts)
         assert text in shown["outcome"] or shown["rows"]["source"] == [word, "</s>"]
         assert browser.run("document.title") == "Attention weights"
         assert browser.run("document.images.length") == 0

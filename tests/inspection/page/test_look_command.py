@@ -29,8 +29,8 @@ def look(kind, *arguments):
 
 def read(path):
     """Return the data of a page."""
-    found = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
-    return json.loads(found[1])
+    match = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    return json.loads(match[1])
 
 
 def error_of(capsys):
@@ -59,7 +59,7 @@ def test_a_page_of_labels_from_the_standard_input(tmp_path, monkeypatch):
     assert sentence["outcome"]["label"] in ("back", "forth")
 
 
-def test_given_translations_are_shown(write, tmp_path):
+def test_targets_are_shown(write, tmp_path):
     texts, targets = write("text", "a b\n\nc\n"), write("targets", "B A\n\n</s> D\n")
     page = tmp_path / "page.html"
     options = ["--sentences", texts, "--targets", targets, "--output", page]
@@ -89,7 +89,7 @@ def test_a_short_text_of_the_test_set_is_an_example(kind, file, text, shown, tmp
         assert [sentence["text"] for sentence in view.example()] == ["a b"]
 
 
-def test_the_example_is_found_where_the_data_was_in_training(tmp_path, monkeypatch):
+def test_the_example_is_read_where_the_data_was_in_training(tmp_path, monkeypatch):
     copy = shutil.copytree(FIXTURES / "translation/data", tmp_path / "copy")
     view = open_view(str(FIXTURES / "translation/checkpoint.pt"), str(copy))
     (tmp_path / "data").mkdir()
@@ -103,7 +103,7 @@ def test_sublayers_can_be_chosen(write, tmp_path):
     path, page = write("text", "a b\n"), tmp_path / "page.html"
     options = ["--sublayers", "dman,cross", "--layers", "1"]
     assert look("translation", "--sentences", path, "--output", page, *options) == 0
-    assert [place["name"] for place in read(page)["model"]["layers"]] == ["dman", "dman", "cross"]
+    assert [layer["name"] for layer in read(page)["model"]["layers"]] == ["dman", "dman", "cross"]
 
 
 def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch):
@@ -135,8 +135,8 @@ def test_an_error_is_one_line_and_leaves_no_page(
     monkeypatch.setattr(command, "MOST_WEIGHTS", 400)
     targets, page = write("targets", "A\n"), tmp_path / "page.html"
     path = write("text", text)
-    given = [targets if option == "TARGETS" else option for option in options]
-    assert look(kind, "--sentences", path, "--output", page, *given) == 1
+    words = [targets if option == "TARGETS" else option for option in options]
+    assert look(kind, "--sentences", path, "--output", page, *words) == 1
     assert re.search(error, error_of(capsys))
     assert not page.exists()
 

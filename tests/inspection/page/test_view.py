@@ -7,12 +7,12 @@ from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
 
-def places_of(view, **wanted):
-    """Return the indices of the places with these attributes."""
+def indices_of(view, **wanted):
+    """Return the indices of the attention layers with these attributes."""
     return [
         index
-        for index, place in enumerate(view.layers)
-        if all(getattr(place, name) == value for name, value in wanted.items())
+        for index, layer in enumerate(view.layers)
+        if all(getattr(layer, name) == value for name, value in wanted.items())
     ]
 
 
@@ -31,13 +31,13 @@ def silence_words(view):
                 linear.__dict__.pop("product", None)  # a matmul with a packed copy of the weight
 
 
-def by_distance(own, sentence, index, head):
-    """Return the function of a place laid out over the sentence, as the page does it."""
-    line = torch.tensor(own["lines"][head])
+def by_distance(plot, sentence, index, head):
+    """Return the function of an attention layer laid out over the sentence, as the page does it."""
+    line = torch.tensor(plot["lines"][head])
     length, furthest = len(sentence["attention"][index]["weights"][0]), len(line) // 2
     position = torch.arange(length)
     values = line[position - position[:, None] + furthest]
-    if own["sigmoid"]:
+    if plot["sigmoid"]:
         terms = torch.tensor(sentence["attention"][index]["terms"])
         values = torch.sigmoid(values + terms[:, None])
     return values
@@ -47,15 +47,15 @@ def test_every_sublayer_of_a_translation_is_shown(translator):
     view = translator()
     sentence = view("a b c")
     described = view.description()["layers"]
-    found = [(one["part"], one["layer"], one["name"]) for one in described]
+    shown = [(entry["part"], entry["layer"], entry["name"]) for entry in described]
     expected = [("encoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
     expected += [("decoder", layer, name) for layer in (1, 2) for name in ("dman", "san")]
-    assert found == expected + [("cross attention", layer, "cross") for layer in (1, 2)]
+    assert shown == expected + [("cross attention", layer, "cross") for layer in (1, 2)]
     rows = sentence["rows"]
     assert rows["source"] == ["a", "b", "c", "</s>"]
     assert rows["written"] == [START, *rows["target"][:-1]]
-    for one, attention in zip(described, sentence["attention"], strict=True):
-        shape = (len(one["heads"]), len(rows[one["query"]]), len(rows[one["key"]]))
+    for entry, attention in zip(described, sentence["attention"], strict=True):
+        shape = (len(entry["heads"]), len(rows[entry["query"]]), len(rows[entry["key"]]))
         assert torch.tensor(attention["weights"]).shape == shape
         sums = torch.tensor(attention["weights"]).sum(-1)
         assert ((sums - 1000).abs() <= shape[-1] / 2 + 1).all()
@@ -73,7 +73,7 @@ def test_words_are_shown_without_escapes_of_moses(translator, tmp_path):
     assert view("&amp;")["rows"]["source"] == ["&amp;", "</s>"]
 
 
-def test_the_target_is_the_models_or_a_given_one(translator):
+def test_the_target_is_the_models_or_the_callers(translator):
     view = translator()
     sentence = view("a b c")
     (translated,) = view.translator(["a b c"])
@@ -96,7 +96,7 @@ def test_weights_equal_the_decoders_cross_attention(translator):
     with torch.no_grad():
         encoded = model.encoder(source, torch.tensor([4]))
         _, extra = model.decoder(before, encoder_out=encoded)
-    (last,) = places_of(view, name="cross", layer=2)
+    (last,) = indices_of(view, name="cross", layer=2)
     torch.testing.assert_close(
         weights(sentence, last).mean(0), extra["attn"][0][0], atol=1e-3, rtol=0
     )
@@ -105,12 +105,12 @@ def test_weights_equal_the_decoders_cross_attention(translator):
 def test_a_decoder_looks_back_only(translator):
     view = translator()
     sentence = view("a b c", "C B A")
-    for index in places_of(view, part="decoder"):
+    for index in indices_of(view, part="decoder"):
         assert (weights(sentence, index).triu(1) == 0).all()
-    own = view.description()["layers"][places_of(view, part="decoder", name="dman")[0]]["plot"]
-    furthest = len(own["lines"][0]) // 2
-    assert own["lines"][0][furthest] is not None
-    assert own["lines"][0][furthest + 1 :] == [None] * furthest
+    plot = view.description()["layers"][indices_of(view, part="decoder", name="dman")[0]]["plot"]
+    furthest = len(plot["lines"][0]) // 2
+    assert plot["lines"][0][furthest] is not None
+    assert plot["lines"][0][furthest + 1 :] == [None] * furthest
 
 
 @pytest.mark.parametrize(
@@ -127,25 +127,25 @@ def test_without_words_attention_is_the_positional_part(translator, name, flags)
     view = translator(encoder_sublayers=f"{name},ffn", **flags)
     silence_words(view)
     sentence = view("a b c d e")
-    (index, _) = places_of(view, part="encoder", name=name)
-    own = view.description()["layers"][index]["plot"]
-    for head, found in enumerate(weights(sentence, index)):
+    (index, _) = indices_of(view, part="encoder", name=name)
+    plot = view.description()["layers"][index]["plot"]
+    for head, actual in enumerate(weights(sentence, index)):
         if name == "gaussian":
             values = torch.tensor(sentence["attention"][index]["factors"][head]) / 1000
         else:
-            values = by_distance(own, sentence, index, min(head, len(own["lines"]) - 1))
+            values = by_distance(plot, sentence, index, min(head, len(plot["lines"]) - 1))
         values = values.exp() if name == "da" else values
         expected = values / values.sum(-1, keepdim=True).clamp(min=1e-9)
-        torch.testing.assert_close(found, expected, atol=3e-3, rtol=0)
+        torch.testing.assert_close(actual, expected, atol=3e-3, rtol=0)
 
 
 def test_da_names_its_parameters(translator):
     view = translator(encoder_sublayers="da,ffn")
     view("a b")
-    place = view.description()["layers"][0]
+    layer = view.description()["layers"][0]
     mechanism = view.layers[0].module
     w, v = mechanism.distance_weight[1].item(), mechanism.sigmoid_shift[1].item()
-    assert place["plot"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
+    assert layer["plot"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
 
 
 def test_a_sentence_that_is_too_large(translator):
@@ -179,18 +179,18 @@ def test_nan_and_long_targets_are_refused(translator):
         ("transformer mean encoder_sublayers=dman,san,ffn", "dman 2, san 2"),
     ],
 )
-def test_places_and_weights_of_classifiers(classifier, flags, expected):
+def test_layers_and_weights_of_classifiers(classifier, flags, expected):
     encoder, pooling, *more = flags.split()
-    more = {"pooling_queries": 3, "encoder_layers": 1, **dict(one.split("=") for one in more)}
+    more = {"pooling_queries": 3, "encoder_layers": 1, **dict(flag.split("=") for flag in more)}
     view = classifier(encoder=encoder, pooling=pooling, **more)
     sentence = view("a b d e")
     described = view.description()["layers"]
-    assert ", ".join(f"{one['name']} {len(one['heads'])}" for one in described) == expected
+    assert ", ".join(f"{entry['name']} {len(entry['heads'])}" for entry in described) == expected
     assert sentence["rows"] == {"words": ["a", "b", "d", "e"]}
-    for one, attention in zip(described, sentence["attention"], strict=True):
-        found = torch.tensor(attention["weights"])
-        assert found.shape[1:] == ((4, 4) if one["query"] else (4,))
-        sums = found.sum(-1)
+    for entry, attention in zip(described, sentence["attention"], strict=True):
+        actual = torch.tensor(attention["weights"])
+        assert actual.shape[1:] == ((4, 4) if entry["query"] else (4,))
+        sums = actual.sum(-1)
         nothing = sums == 0  # the first word has no past
         assert ((sums - 1000).abs() <= 3)[~nothing].all() and nothing.sum() <= 2
 
@@ -201,13 +201,13 @@ def test_both_sentences_of_a_pair_are_shown(classifier):
     assert pair["rows"] == {"first": ["a", "b", "d"], "second": ["c", "e"]}
     single = classifier(encoder="mpsan", pooling="source2token")
     attention = [*single("a b d")["attention"], *single("c e")["attention"]]
-    assert [one["weights"] for one in pair["attention"]] == [one["weights"] for one in attention]
-    parts = [place["part"] for place in view.description()["layers"]]
+    assert [x["weights"] for x in pair["attention"]] == [x["weights"] for x in attention]
+    parts = [layer["part"] for layer in view.description()["layers"]]
     sentences = ("first sentence", "second sentence")
-    assert parts == [f"{one}, {part}" for one in sentences for part in ("words", "pooling")]
+    assert parts == [f"{text}, {part}" for text in sentences for part in ("words", "pooling")]
 
 
-def test_the_label_is_the_predicted_one_after_other_texts_too(classifier):
+def test_the_label_is_the_prediction_after_other_texts_too(classifier):
     view = classifier(encoder="mpsan")
     first = view("a b d e")
     (result,) = view.predictor(["a b d e"])
@@ -226,17 +226,17 @@ def test_the_label_is_the_predicted_one_after_other_texts_too(classifier):
 )
 def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, features):
     view = classifier(**flags, pooling="source2token")
-    found, module = [], view.layers[0].module
+    recorded, module = [], view.layers[0].module
     function = module.function
 
     def watched(*args, **kwargs):
         result = function(*args, **kwargs)
-        found.append(result[1])
+        recorded.append(result[1])
         return result
 
     module.function = watched
     sentence = view("a b d e")
-    (by_feature,) = found[0]  # [C, T, T], and of each mask [K, C, T, T]
+    (by_feature,) = recorded[0]  # [C, T, T], and of each mask [K, C, T, T]
     mean = by_feature.mean(-3).view(-1, 4, 4)
     torch.testing.assert_close(weights(sentence, 0), mean, atol=1e-3, rtol=0)
     described = view.description()["layers"]
