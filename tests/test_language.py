@@ -26,6 +26,8 @@ PARAPHRASES = {
     r"what may be dropped": "dropout mask",
 }
 PARAPHRASE = re.compile(rf"\b({'|'.join(PARAPHRASES)})\b", re.IGNORECASE)
+# Names that do not say what they hold; a flag is public.
+VAGUE = re.compile(r"one|(?!dropout_places)(\w+_)?(place|given|found|told|asked|begun)s?(_\w+)?")
 # First words of clauses that nobody writes as sentences.
 CLAUSE = re.compile(r"(Of|What|Whether|How|Those|That|Which|By|Where|As|In place of)\b")
 SENTENCE = re.compile(r"(?:^|[.:!?]\s+)(Of|What|Whether|Those|In place of)\s[^?]*?(?:[.!]|$)")
@@ -76,6 +78,17 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
         if CLAUSE.match(text)
     ]
     assert not matches, "\n".join(matches)
+
+
+def test_names_say_what_they_hold():
+    vague = {
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {name}"
+        for path in files(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (getattr(node, field, None) for field in ("id", "arg", "attr", "name"))
+        if isinstance(name, str) and not name.startswith("test_") and VAGUE.fullmatch(name)
+    }
+    assert not vague, "\n".join(sorted(vague))
 
 
 @pytest.mark.parametrize("page", list(pages()), ids=lambda page: str(page.relative_to(ROOT)))

@@ -63,9 +63,9 @@ def test_threads_share_a_translator(source, int8):
 )
 def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(lengths, source):
     translator = load(**lengths)
-    alone = [[one.text for one in translator(line).hypotheses] for line in source]
+    alone = [[h.text for h in translator(line).hypotheses] for line in source]
     results = translator(source)
-    assert [[one.text for one in result.hypotheses] for result in results] == alone
+    assert [[h.text for h in result.hypotheses] for result in results] == alone
     assert len({len(line.split()) for line in source}) > 1
     assert [best for best, *_ in alone] != EXPECTED or "nbest" in lengths
 

@@ -110,10 +110,10 @@ def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, e
 def test_names_of_columns_may_have_another_unicode_form(tmp_path, suffix):
     names = [unicodedata.normalize(form, "chữ") for form in ("NFC", "NFD")]
     path = tmp_path / f"t{suffix}"
-    for written, asked in itertools.permutations(names):
+    for written, named in itertools.permutations(names):
         table = f"x;{written}\n1;a\n" if suffix == ".csv" else json.dumps({written: "a"})
         path.write_text(table, encoding="utf-8")
-        assert [row for _, row in read_rows(path, [asked])] == [["a"]]
+        assert [row for _, row in read_rows(path, [named])] == [["a"]]
 
 
 @pytest.fixture
