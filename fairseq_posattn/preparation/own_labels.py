@@ -28,7 +28,7 @@ from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
 
 SCORED = "score"  # label of examples with a number
-WORD_RULES = {"moses": "moses-marks", "documents": "documents-marks", "spaces": "spaces"}
+WORD_RULES = {"moses": "moses-marks", "documents": "documents-any-script", "spaces": "spaces"}
 UNSUITED = 0.01  # share of letters above which subwords are the default
 PER_MERGE, MOST_MERGES = 150, 8000  # characters of the training text for each merge, most merges
 

@@ -29,7 +29,8 @@ class Preparation:
     def __init__(self, corpus: Any, options: Namespace) -> None:
         self.corpus, self.options, self.dest = corpus, options, options.dest
         self.downloads = options.dest.parent / "download"
-        self.settings = corpus.text_settings(options)  # options on which the text depends
+        # Settings on which the text depends
+        self.settings = {"word_rule": corpus.word_rule, **corpus.text_settings(options)}
         self.described: dict[str, Any] = {}  # fields of preparation.json
         self.template: Template | None = options.template
 

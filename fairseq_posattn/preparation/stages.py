@@ -219,8 +219,11 @@ def _read_record(folder: Path) -> Record:
     path = Path(folder) / NAME
     try:
         record = json.loads(path.read_bytes()) if path.exists() else {}
+        if record.keys() >= {"text", "manifest"}:  # older texts have their rule in the last stage
+            rule = record["manifest"]["settings"].get("word_rule")
+            record["text"]["settings"].setdefault("word_rule", rule)
         return {name.replace("binaris", "binariz"): stage for name, stage in record.items()}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, KeyError):
         raise UsageError(f"{path}: damaged; remove it, and prepare the data again") from None
 
 

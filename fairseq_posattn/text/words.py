@@ -91,12 +91,9 @@ def unsuited_share(characters: Mapping[str, int], cased: bool) -> float:
     return sum(letters[letter] for letter in unsuited) / max(1, letters.total())
 
 
-def document_words(text: str, keep_marks: bool = False) -> str:
-    """Return the Moses tokens of plain text, with ``<sep>`` between its sentences.
-
-    ``keep_marks`` is of text of any script, whose marks then end sentences.
-    """
-    sentences = split_sentences(text, any_script=keep_marks)
+def document_words(text: str, keep_marks: bool = False, any_script: bool = False) -> str:
+    """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
+    sentences = split_sentences(text, any_script)
     words = (moses_words(sentence, keep_marks) for sentence in sentences)
     return SEPARATOR.join(filter(None, words))
 
@@ -142,7 +139,8 @@ PUBLISHED: dict[str, Rule] = {
     "moses": moses_words,
     "documents": document_words,
     "moses-marks": partial(moses_words, keep_marks=True),
-    "documents-marks": partial(document_words, keep_marks=True),
+    "documents-marks": partial(document_words, keep_marks=True),  # of older folders
+    "documents-any-script": partial(document_words, keep_marks=True, any_script=True),
     "articles": article_words,
 }
 RULES: dict[str, Rule] = {

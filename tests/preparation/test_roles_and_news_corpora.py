@@ -1,5 +1,6 @@
 """EWT, CoNLL-2005 and MIND in their published layouts."""
 
+import json
 import shutil
 from argparse import Namespace
 
@@ -272,3 +273,19 @@ def test_titles_keep_combining_marks(tmp_path, fairseq_here, capsys):
         titles = (tmp_path / "mind/text/titles.words").read_text()
         assert titles.splitlines()[-1] == title
         assert (f"{share} of the letters of titles" in capsys.readouterr().err) == bool(share)
+
+
+def test_titles_by_the_rule_of_an_older_preparation_are_written_again(
+    tmp_path, fairseq_here, capsys
+):
+    options = ["--source", str(mind_release(tmp_path / "source")), "--dest", str(tmp_path / "mind")]
+    record = tmp_path / "mind/.stages.json"
+    for rule, is_done in {"moses-marks": True, "moses": False}.items():
+        assert prepare("recommendation", ["mind", *options, "--max-unknown", "0.5"]) == 0
+        stages = json.loads(record.read_text())
+        stages["text"]["settings"].pop("word_rule", None)
+        stages["manifest"]["settings"]["word_rule"] = rule
+        record.write_text(json.dumps(stages))
+        capsys.readouterr()
+        assert prepare("recommendation", ["mind", *options, "--max-unknown", "0.5"]) == 0
+        assert ("text: done already" in capsys.readouterr().err) == is_done

@@ -29,7 +29,8 @@ from fairseq_posattn.text.words import PUBLISHED, RULES, plain_text, split_sente
          "\u0e17\u0e35\u0e48\u0e19 ( u\u0308ber ) \u06cc\u200c\u062e"),
         ("moses-marks", "good\u2764\ufe0f isn't \u0301x", "good \u2764 \ufe0f is n't \u0301 x"),
         ("documents-marks", "o\u0323. Ja!", "o\u0323 . <sep> Ja !"),
-        ("documents-marks", "\u0915\u0964 \u0916", "\u0915 \u0964 <sep> \u0916"),
+        ("documents-marks", "\u0915\u0964 \u0916", "\u0915 \u0964 \u0916"),
+        ("documents-any-script", "\u0915\u0964 \u0916", "\u0915 \u0964 <sep> \u0916"),
     ],
 )  # fmt: skip
 def test_rules_of_published_text(rule, text, words):
