@@ -288,6 +288,7 @@ def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
 
     assert not named()
     last = ["d", "--lr", "1", "--cpu", "--lr", "0.5", "--seed=2", "--reset-optimizer"]
+    last += ["--user-dir", "/older/fairseq_posattn"]
     log = f"$ fairseq-train d --lr 9\n$ fairseq-train {shlex.join(last)}\nepoch\n"
     (tmp_path / "train.log").write_text(log)
     assert not named()  # nothing to resume

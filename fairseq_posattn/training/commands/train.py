@@ -160,6 +160,8 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
     before, now, custom = map(_values, (shlex.split(last[0]) if last else [], command, extra))
     for flag, old in before.items():
+        if flag == "--user-dir" and Path(old).name == PLUGIN.name:
+            continue  # the plugin of another environment
         if now.get(flag) != old and flag not in custom and not flag.startswith(ONCE):
             new = f"is {now[flag]}" if flag in now else "is not given"
             keep = shlex.join(filter(None, (flag, old)))
