@@ -141,7 +141,7 @@ PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json"]
         ([*LOCALITY, "--split", "nonesuch"], "--split nonesuch: there is no such split in"),
         (["locality", *SEQUENCE, "--data", "MISSING"], "MISSING: no such folder of dictionaries"),
         ([*PLOT, "--output", "OUT.jpg"], "--output OUT.jpg: the name must end in .png or .pdf"),
-        ([*PLOT, "--side", "decoder"], "--plot weights: needs DistanceAwareAttention, but the"),
+        ([*PLOT, "--side", "decoder"], "CHECKPOINT: no DA among the chosen decoder sublayers,"),
         (["parameters", "CHECKPOINT"], "--output, --json: nothing to write"),
         ([*PLOT[:2], "OTHER", *PLOT[2:]], "OTHER: layers, heads or mapping of DA differ from"),
         (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package, but a PosAttnTra"),

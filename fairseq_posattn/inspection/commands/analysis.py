@@ -169,8 +169,8 @@ def load_mechanisms(path: str, args: argparse.Namespace) -> list["AttentionLayer
     if drawn := [layer for layer in chosen if isinstance(layer.owner, DistanceAwareAttention)]:
         return drawn
     names = ", ".join(dict.fromkeys(layer.name for layer in chosen))
-    chosen_are = f"the chosen {args.side} sublayers of {path} are {names}"
-    raise UsageError(f"--plot weights: needs {DistanceAwareAttention.__name__}, but {chosen_are}")
+    fix = "choose others by --side, --layers or --sublayers"
+    raise UsageError(f"{path}: no DA among the chosen {args.side} sublayers, {names}; {fix}")
 
 
 def write(numbers: dict[str, Any], args: argparse.Namespace) -> None:
