@@ -43,6 +43,8 @@ class Template:
         rules = manifest.read(self.folder)
         if rules is None:
             fix = "name the folder that posattn prepare made for its training"
+            if option == "--like":
+                fix += ", or run fairseq-preprocess with its dictionaries as --srcdict, --tgtdict"
             raise UsageError(f"{self.name}: there is no {manifest.NAME}; {fix}")
         self.rules, self.codes = rules, plain_text.codes_file(self.folder, rules)
 

@@ -229,7 +229,7 @@ MISTAKES = {
     "dest": (["--dest", "general"], "--dest general: lies in --like general"),
     "missing": (["--like", "gone"], "--like gone: no such folder or checkpoint"),
     "file": (["--like", "general/dict.de.txt"], "dict.de.txt: not a checkpoint (.pt)"),
-    "not prepared": (["--like", "."], "--like .: there is no preparation.json"),
+    "not prepared": (["--like", "."], "with its dictionaries as --srcdict, --tgtdict\n"),
     "without codes": (["--like", "stripped"], "stripped: has no bpe.codes"),
 }
 
