@@ -11,6 +11,7 @@ Each row is relative to its largest weight. Parameters are chosen for the pictur
 others.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -185,7 +186,10 @@ def _arrow(axis, bottom):
 
 def main():
     """Draw all pictures."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/pictures"
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/pictures")
+    folder = parser.parse_args().folder
     (folder / "mechanisms").mkdir(parents=True, exist_ok=True)
     pictures = make_pictures()
     draw_idea(folder / "idea.png", pictures)

@@ -11,8 +11,8 @@ others. look.png is the page of `posattn look` for the quickstart's model in a b
         "file://$PWD/page.html#sentence=1&place=1&head=2&word=4"
 """
 
+import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -113,9 +113,12 @@ def draw_lengths(report: dict[str, Any], path: Path) -> None:
     write_picture(figure, str(path))
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """Draw all pictures."""
-    folder = Path(arguments[0]) if arguments else ROOT / "docs" / "pictures"
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/pictures")
+    folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
@@ -126,4 +129,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -137,6 +137,8 @@ def test_all_pictures_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     for script in ("tools/pictures.py", "scripts/mechanism_pictures.py"):
         subprocess.run([sys.executable, ROOT / script, tmp_path], check=True)
+        subprocess.run([sys.executable, ROOT / script, "--help"], cwd=tmp_path, check=True)
+    assert not (tmp_path / "--help").exists()
     heads = {path.name: path.read_bytes()[:4] for path in tmp_path.rglob("*.png")}
     assert {"idea.png", "results.png", "sequence_length.png", "dman.png"} < heads.keys()
     assert set(heads.values()) == {b"\x89PNG"}
