@@ -298,7 +298,7 @@ def test_arguments_that_do_not_fit_are_refused_in_one_line(name, changed, messag
         (GaussianAttention, [4, 2], {"causal": True}, "gaussian attention has no causal form"),
         (TensorizedAttention, [4, 2], {"token_scale": "exp"}, "unknown token_scale 'exp'; choose"),
         (TensorizedAttention, [4, 2], {"source": SourceMaps("query")}, "unknown source 'query'; "),
-        (TensorizedAttention, [4, 2], {"source": SourceMaps(layers=3)}, "3 layers of the source"),
+        (TensorizedAttention, [4, 2], {"source": SourceMaps(layers=3)}, "--mtsa-source-layers 3"),
         (MultiplePositionalSelfAttention, [6], {"fusion": "max"}, "unknown fusion 'max'; choose o"),
     ],
 )
