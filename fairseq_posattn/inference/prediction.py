@@ -28,15 +28,13 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.words import RULES
+from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
 from fairseq_posattn.training.criterions.sentences import expected_score
 from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
 from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask
 from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
 
 __all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
-
-SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
 ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
 BRACKETS = dict(zip(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], "()[]{}", strict=True))
-SEPARATOR = " <sep> "
+SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
 HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
 MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
@@ -95,7 +95,7 @@ def document_words(text: str, keep_marks: bool = False, any_script: bool = False
     """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
     sentences = split_sentences(text, any_script)
     words = (moses_words(sentence, keep_marks) for sentence in sentences)
-    return SEPARATOR.join(filter(None, words))
+    return f" {SENTENCE_SEPARATOR} ".join(filter(None, words))
 
 
 def article_words(text: str) -> str:

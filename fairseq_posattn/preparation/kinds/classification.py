@@ -165,7 +165,7 @@ class ClassificationPreparation(Preparation):
 
         def tokenize(example: Example) -> Example:
             texts = (checked_text(text, example.location) for text in example.inputs)
-            texts = (one_line(words(text.replace("	", " "))) for text in texts)
+            texts = (one_line(words(text.replace("\t", " "))) for text in texts)
             texts = (text if is_visible(text) else "" for text in texts)
             return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 

@@ -68,9 +68,8 @@ class RecommendationPreparation(Preparation):
             for line in map_lines(rule, first.values(), self.options.jobs, "tokenizing titles"):
                 empty += not line
                 file.write(f"{line if self.options.cased else line.lower()}\n")
-        letters = Counter(chain.from_iterable(first.values()))
-        for mark in [letter for letter in letters if category(letter)[0] == "M"]:
-            del letters[mark]  # words keep them
+        # Words keep combining marks.
+        letters = Counter(c for c in chain.from_iterable(first.values()) if category(c)[0] != "M")
         if (share := unsuited_share(letters, self.options.cased)) > UNSUITED:
             say(
                 f"warning: {share:.1%} of the letters of titles do not suit words: in news.tsv put "

@@ -16,6 +16,7 @@ from fairseq_posattn.compat.checks import Settings
 from fairseq_posattn.model import classifier as networks
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.model.pooling import POOLINGS
+from fairseq_posattn.text.words import SENTENCE_SEPARATOR
 from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
@@ -59,7 +60,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     hierarchical: bool = flag(
         False, "encode the sentences of a document, then their sequence, by separate encoders"
     )
-    sentence_separator: str = flag("<sep>", "token between sentences", "--hierarchical")
+    sentence_separator: str = flag(SENTENCE_SEPARATOR, "token between sentences", "--hierarchical")
     sentence_ends: str = flag(
         "",
         "tokens that end a sentence, such as '. ! ?', where there are no separators",
