@@ -7,6 +7,7 @@ import argparse
 import collections
 import logging
 import os
+import time
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.logging import metrics
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
@@ -116,10 +118,23 @@ def load_all_state(
     if extra_state:
         check_in_training(self, extra_state)
         load_ema_counter(self, extra_state)
+        continue_clock(self, kwargs.get("reset_meters", False))
     # the epoch whose seed made the batches
     state = (extra_state or {}).get("train_iterator", {})
     self.epochs_of_batches = {state["epoch"]: state[EPOCH]} if EPOCH in state else {}
     return extra_state
+
+
+def continue_clock(trainer: Any, reset: bool) -> None:
+    """Let "wall" in the log count on from the checkpoint's training time: fairseq's stays at 0.
+
+    ``reset``: training starts from a model of another run, whose time fairseq would count.
+    """
+    if reset:
+        trainer._previous_training_time = 0
+    wall = metrics.get_meter("default", "wall")
+    if wall is not None:
+        wall.start_time = time.perf_counter() - trainer.cumulative_training_time()
 
 
 @around(distributed_utils, "_broadcast_object_slow")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq.logging import metrics
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.trainer import Trainer
 from fairseq_cli import train
@@ -125,6 +126,25 @@ def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
         saved = read_checkpoint(path)["extra_state"]
         assert key == {"early_stopping"} & saved.keys()
         restore(Trainer, "state_dict")
+
+
+@pytest.mark.parametrize("reset, hours", [(False, 2), (True, 0)])
+def test_the_logged_time_goes_on_unless_meters_are_reset(
+    reset, hours, make_trainer, tmp_path, restore
+):
+    """In the middle of an epoch, where fairseq restores the meters without their start."""
+    trainer, path = make_trainer(), str(tmp_path / "checkpoint.pt")
+    trainer._start_time -= 2 * 3600
+    trainer.consolidate_optimizer()
+    itr_state = {"epoch": 1, "version": 2, "iterations_in_epoch": 1}
+    trainer.save_checkpoint(path, {"train_iterator": itr_state})
+    resumed = make_trainer()
+    resumed.load_checkpoint(path, reset_meters=reset)
+    assert metrics.get_meter("default", "wall").elapsed_time // 3600 == hours
+    assert resumed.cumulative_training_time() // 3600 == hours
+    restore(Trainer, "load_checkpoint")
+    make_trainer().load_checkpoint(path, reset_meters=reset)
+    assert metrics.get_meter("default", "wall").elapsed_time < 3600
 
 
 @pytest.mark.parametrize("shards, left", [(1, 8), (2, 4), (4, 2)])
