@@ -142,7 +142,11 @@ def changed(text, other):
         (changed("epochs: 3", METRICS), (), "own.yaml:3: there is no metric 'f2'; known: l"),
         (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
         (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
-        (f"{FILE}scoring: bleu --forms five", (), "own.yaml:7: argument --forms: invalid choice: "),
+        (
+            f"{FILE}metrics: [chrf2]\nscoring: bleu --forms five",
+            (),
+            "own.yaml:8: argument --forms: invalid choice: ",
+        ),
         (FILE, ("--", "--drpout", "0.1"), "unrecognized arguments: --drpout"),
     ],
 )
