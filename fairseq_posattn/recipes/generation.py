@@ -25,6 +25,8 @@ SCORING = re.compile(
     r"by-length \d+(,\d+)*|stemming|no-stemming))*"
 )
 SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --by-length, --words"
+# Lines "S-12", "H-12"... of the same sentence stay together; a shard's BLEU is left out.
+MERGE = "grep -ahv '^Generate ' \"$@\" | sort -s -t- -k2,2n"
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
@@ -148,8 +150,8 @@ class GenerationPlan(Plan):
             step = replace(steps[index], command=tuple(words), log=None, output=log, done=log)
             name = f"{run.name}, shard {shard + 1} of {shards}"
             parts.append(replace(run, name=name, folder=folder, steps=(step,), after=(training,)))
-        # Lines "S-12", "H-12"... of the same sentence stay together.
-        merge = ["sort", "-s", "-t-", "-k2,2n", *(str(part.folder / OUTPUT) for part in parts)]
+        merge = ["bash", "-o", "pipefail", "-c", MERGE, "merge"]
+        merge += [str(part.folder / OUTPUT) for part in parts]
         merged = Step("generate", tuple(merge), output=run.folder / OUTPUT)
         rest = replace(run, steps=(merged, *steps[index + 1 :]), after=tuple(parts))
         return [training, *parts, rest]

@@ -163,6 +163,7 @@ def test_single_steps_and_a_test_set_in_shards_make_the_same_result(setup1, tmp_
     merged, *scored = measured()
     assert merged == sorted(hypotheses, key=lambda line: int(line[2:].split()[0]))
     assert scored == whole
+    assert "Generate test" not in (folder / "generate-test.txt").read_text()
 
 
 def test_an_interrupted_run_resumes(recipe_run, tmp_path):
