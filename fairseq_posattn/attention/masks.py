@@ -83,6 +83,21 @@ def check_name(name: str) -> None:
         raise ValueError(f"mask {name!r} allows no key; a sum allows the keys that all parts allow")
 
 
+def check_names(names: Sequence[str], num_heads: int, causal: bool) -> None:
+    """Raise ValueError as :meth:`MaskBank.for_heads`."""
+    if not names or num_heads % len(names):
+        raise ValueError(
+            f"{num_heads} heads cannot be divided evenly among {len(names)} masks: "
+            f"{', '.join(names)}; choose as many heads as masks, or a multiple"
+        )
+    for name in names:
+        if looks_ahead(name) and causal:
+            raise ValueError(
+                f"mask {name!r} looks ahead, which a decoder's self attention cannot; "
+                "choose 'past' or a sum with it, as in 'past+window:3'"
+            )
+
+
 def _parts(name: str) -> list[str]:
     return [part.strip() for part in name.split("+")]
 
@@ -112,7 +127,7 @@ def read_masks(
     """
     names = tuple(text.split(","))
     try:
-        MaskBank.for_heads(names, num_heads or len(names), causal)
+        check_names(names, num_heads or len(names), causal)
     except ValueError as error:
         raise ValueError(f"{flag} {text}: {error}") from error
     return names
@@ -179,17 +194,7 @@ class MaskBank:
 
         Raise ValueError if the masks do not divide the heads, or a mask looks ahead if ``causal``.
         """
-        if not names or num_heads % len(names):
-            raise ValueError(
-                f"{num_heads} heads cannot be divided evenly among {len(names)} masks: "
-                f"{', '.join(names)}; choose as many heads as masks, or a multiple"
-            )
-        for name in names:
-            if causal and looks_ahead(name):
-                raise ValueError(
-                    f"mask {name!r} looks ahead, which a decoder's self attention cannot; "
-                    "choose 'past' or a sum with it, as in 'past+window:3'"
-                )
+        check_names(names, num_heads, causal)
         return cls([name for name in names for _ in range(num_heads // len(names))])
 
     def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
