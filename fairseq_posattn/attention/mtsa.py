@@ -108,6 +108,9 @@ def tensorized_attention(
     return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
+UNREAD = ("--mtsa-source-layers 0",)
+
+
 @dataclass
 class Flags:
     mtsa_masks: str = flag(
@@ -118,20 +121,30 @@ class Flags:
         "log_sigmoid", "scale function of the token2token scores, sigma_t", "mtsa", choices=SCALES
     )
     mtsa_source_scale: str = flag(
-        "identity", "scale function of the source2token scores, sigma_s", "mtsa", choices=SCALES
+        "identity",
+        "scale function of the source2token scores, sigma_s",
+        "mtsa",
+        choices=SCALES,
+        unread_with=UNREAD,
     )
     mtsa_source: str = flag(
         "key",
         "input of source2token scores: a head's key or value, or the layer's input",
         "mtsa",
         choices=SOURCES,
+        unread_with=UNREAD,
     )
     mtsa_source_layers: int = flag(
         2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
     )
-    mtsa_source_bias: float = flag(0.0, "initial value of the last source2token bias", "mtsa")
+    mtsa_source_bias: float = flag(
+        0.0, "initial value of the last source2token bias", "mtsa", unread_with=UNREAD
+    )
     mtsa_divide_source: bool = flag(
-        False, "divide source2token scores by the square root of a head's features", "mtsa"
+        False,
+        "divide source2token scores by the square root of a head's features",
+        "mtsa",
+        unread_with=UNREAD,
     )
     mtsa_fusion_gate: bool = flag(False, "mix a token's value and context with a gate", "mtsa")
 

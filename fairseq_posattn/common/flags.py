@@ -14,6 +14,7 @@ def flag(
     more_than: float | None = None,
     structural: bool = False,
     free: bool = False,
+    unread_with: Collection[str] = (),
     **metadata: object,
 ) -> Any:
     """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
@@ -26,9 +27,10 @@ def flag(
         structural: it decides which weights a model has.
         free: it changes no result of a trained model, so that training may continue with another
             value and checkpoints that differ in it may be averaged.
+        unread_with: options with their value, with which no reader reads it.
     """
     metadata |= {"readers": readers, "at_least": at_least, "more_than": more_than}
-    metadata |= {"structural": structural, "free": free}
+    metadata |= {"structural": structural, "free": free, "unread_with": unread_with}
     metadata |= {"choices": tuple(choices)} if choices else {}
     help = f"{', '.join(readers)}: {help}" if readers else help
     return field(default=default, metadata={**metadata, "help": help})

@@ -16,18 +16,23 @@ from fairseq_posattn.compat import checks
 from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
+from fairseq_posattn.model.encoders.cspan import WITH_LSTM
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
+from fairseq_posattn.training import presets
+
+WITHOUT_LSTM = tuple(f"--cspan-fusion {name}" for name in CSPAN_FUSIONS if name not in WITH_LSTM)
 
 
 def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each option that the model does not read, unless it has its default.
 
-    The metadata of a config's field declare its ``readers`` (``common/flags.py``). Lists of
-    sublayers declare ``replace_positions``, which returns those that replace position embeddings.
+    The metadata of a config's field declare its ``readers`` and with what these do not read it
+    (``common/flags.py``): the latter only where it is not the architecture's. Lists of sublayers
+    declare ``replace_positions``, which returns those that replace position embeddings.
     """
     known = {option.name: option for option in fields(config)}
     options = {name: option.default for name, option in known.items()} | dict(settings)
-    parts = parts_of(options)
+    parts, preset = parts_of(options), presets.preset(str(settings.get("arch")))
     for name, option in known.items():
         if str(options[name]) == str(option.default):
             continue
@@ -38,6 +43,9 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
             shown = [part for part in parts if part[0] != "-" or part.split()[0] in others]
             has = ", ".join(sorted(shown))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
+        elif str(options[name]) != str(preset.get(name)):
+            for unused in parts.intersection(option.metadata.get("unread_with", ())):
+                yield f"{nothing}: there is {unused}"
         if name.endswith("_learned_pos") or name == "embedding_scale":
             side = "decoder" if name.startswith("decoder") else "encoder"
             sublayers = known[f"{side}_sublayers"]
@@ -50,15 +58,21 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{nothing}: {reason}, and no position embeddings are added"
 
 
+# Options with a value that decides what else is read, and the part that reads each.
+DECIDING = {"encoder": "", "pooling": "", "hierarchical": "", "word_ngrams": "none"}
+DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan", "mtsa_source_layers": "mtsa"}
+
+
 def parts_of(options: Mapping[str, Any]) -> set[str]:
     """Return the parts of a model, as ``readers`` name them."""
     encoder = str(options.get("encoder") or "transformer")  # that of translation has no name
-    named = "encoder", "pooling", "da_mapping", "cspan_fusion", "hierarchical"
-    values = {name: options[name] for name in named if options.get(name)}
-    parts = {encoder, *(f"{checks.flag(n)} {v}".removesuffix(" True") for n, v in values.items())}
+    parts = {encoder}
     if encoder == "transformer":
         for side in ("encoder_sublayers", "decoder_sublayers"):
             parts.update(str(options[side]).split(",") if side in options else [])
+    for name, reader in DECIDING.items():
+        if options.get(name) not in (None, "") and (not reader or reader in parts):
+            parts.add(f"{checks.flag(name)} {options[name]}".removesuffix(" True"))
     return parts
 
 
@@ -218,9 +232,15 @@ class SentenceEncoderConfig(MechanismConfig):
         "cspan",
         structural=True,
     )
-    cspan_no_residual: bool = flag(False, "do not add semantic attention to the result", "cspan")
+    cspan_no_residual: bool = flag(
+        False, "do not add semantic attention to the result", "cspan", unread_with=WITHOUT_LSTM
+    )
     lstm_layers: int = flag(
-        1, "number of recurrent layers", "cspan", "lstm", "bilstm", "bigru", at_least=1
+        1,
+        "number of recurrent layers",
+        *("cspan", "lstm", "bilstm", "bigru"),
+        at_least=1,
+        unread_with=WITHOUT_LSTM,
     )
     cnn_widths: str = flag("3,4,5", "tokens of each convolution", "cnn", "hierarchical_cnn")
     block_length: int = flag(

@@ -183,6 +183,27 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             ["--da-clip-threshold 3.0 changes nothing: it is for --da-mapping clip, and this "],
         ),
         ("da_transformer_classifier", {"da_clip_threshold": 3.0, "da_mapping": "clip"}, []),
+        (
+            "cspan_classifier",
+            {"cspan_fusion": "none", "cspan_no_residual": True, "lstm_layers": 2},
+            [
+                "--cspan-no-residual True changes nothing: there is --cspan-fusion none",
+                "--lstm-layers 2 changes nothing: there is --cspan-fusion none",
+            ],
+        ),
+        ("cspan_classifier", {"cspan_fusion": "parallel", "lstm_layers": 2}, []),
+        ("cspan_big_classifier", {"cspan_fusion": "none", "lstm_layers": 3}, []),  # the preset's
+        (
+            "posattn_transformer",
+            {"encoder_sublayers": "mtsa,ffn", "mtsa_source_layers": 0, "mtsa_divide_source": True},
+            ["--mtsa-divide-source True changes nothing: there is --mtsa-source-layers 0"],
+        ),
+        (
+            "posattn_classifier",
+            {"encoder": "none", "ngram_buckets": 8},
+            ["--ngram-buckets 8 changes nothing: there is --word-ngrams 1"],
+        ),
+        ("posattn_classifier", {"encoder": "none", "ngram_buckets": 8, "word_ngrams": 2}, []),
         ("cspan_classifier", {"rpr_max_distance": 3}, ["--rpr-max-distance 3 changes nothing: it"]),
         (
             "posattn_classifier",

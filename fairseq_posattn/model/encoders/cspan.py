@@ -20,7 +20,8 @@ from fairseq_posattn.model.mechanisms import select_implementation
 # Table 5 and Figure 2: (a) no positions, (b) sinusoidal positions, (c) relative positions, (d) the
 # Bi-LSTM beside the attention, (e) the Bi-LSTM after it. "parallel" is (d) with a second self
 # attention over the Bi-LSTM, as in (e).
-FUSIONS = ("none", "position", "relative_position", "parallel_lstm", "parallel", "cascaded")
+WITH_LSTM = ("parallel_lstm", "parallel", "cascaded")
+FUSIONS = ("none", "position", "relative_position", *WITH_LSTM)
 
 
 def unprojected_attention(
@@ -66,7 +67,7 @@ class SemanticPositionalAttention(nn.Module):
             self.relative = RelativePositionAttention(dim, 1, cfg.rpr_max_distance)
         else:
             self.semantic_attention = AttentionFunction(unprojected_attention)
-        if fusion in ("parallel_lstm", "parallel", "cascaded"):
+        if fusion in WITH_LSTM:
             self.lstm = BiLSTM(dim, dim, cfg.lstm_layers, cfg.dropout)
         if fusion in ("parallel", "cascaded"):
             self.positional_attention = AttentionFunction(unprojected_attention)

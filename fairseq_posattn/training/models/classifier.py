@@ -44,7 +44,11 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         1, "with --encoder none: embed n-grams up to this n, too; 1 for none", at_least=1
     )
     ngram_buckets: int = flag(
-        2_000_000, "number of buckets that n-grams are hashed to", "none", at_least=1
+        2_000_000,
+        "number of buckets that n-grams are hashed to",
+        "none",
+        at_least=1,
+        unread_with=("--word-ngrams 1",),
     )
     head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none", at_least=0)
     head_highway_layers: int = flag(0, "number of highway layers before the classes", at_least=0)
