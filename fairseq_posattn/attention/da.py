@@ -43,7 +43,7 @@ def _check(impl: str, arguments: Arguments) -> str | None:
     mapping, adjustment = arguments["mapping"], arguments["adjustment"]
     check_choice("adjustment", adjustment, ADJUSTMENTS)
     check_choice("mapping", mapping, MAPPINGS)
-    if mapping in SHIFTED_MAPPINGS and arguments["sigmoid_shift"] is None:
+    if mapping in SHIFTED_MAPPINGS and arguments.get("sigmoid_shift", 0) is None:
         raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
     served = {"triton": "early_multiply", "sdpa": "early_add"}.get(impl, adjustment)
     return None if adjustment == served else f"cannot do {adjustment}, only {served}"

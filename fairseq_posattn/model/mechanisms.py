@@ -56,10 +56,19 @@ def get_linear_dropout(cfg: Namespace) -> float:
     return float(cfg.dropout) if str(cfg.dropout_places) == "maps" else 0.0
 
 
-def select_implementation(function: Callable[..., Attended], config: Namespace) -> str:
-    """Return the implementation of ``--attention-impl`` if the function has it, else ``auto``."""
-    named = str(config.attention_impl)
-    return named if named in declaration_of(function).implementations else "auto"
+def select_implementation(
+    function: Callable[..., Attended], config: Namespace, **arguments: Any
+) -> str:
+    """Return the implementation of ``--attention-impl`` if the function has it, else ``auto``.
+
+    Raise ValueError if it cannot serve the ``arguments``, as the first call would.
+    """
+    named, declared = str(config.attention_impl), declaration_of(function)
+    if named not in declared.implementations:
+        return "auto"
+    if declared.check and (reason := declared.check(named, arguments)):
+        raise ValueError(f"impl={named!r} {reason}; choose one of: auto, reference")
+    return named
 
 
 @dataclass(frozen=True)
@@ -70,12 +79,13 @@ class Builder:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, config: Namespace, layer: LayerDescription, **more: Any) -> Mechanism:
+        read = self.mechanism.read_flags(config, layer, **self.options)
         return self.mechanism(
-            **self.mechanism.read_flags(config, layer, **self.options),
+            **read,
             **more,
             causal=layer.causal,
             dropout=layer.attention_dropout,
-            impl=select_implementation(self.mechanism.function, config),
+            impl=select_implementation(self.mechanism.function, config, **read),
         )
 
 

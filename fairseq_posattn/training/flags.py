@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Optional
 
+import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 from fairseq_posattn.attention.dman import RELU_IN_DMAN
+from fairseq_posattn.attention.kernels.support import device_reason
 from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.common.flags import flag
@@ -93,6 +95,15 @@ class SharedConfig(FairseqDataclass):
     def warnings(cls, settings: Mapping[str, Any]) -> Iterator[str]:
         """Yield a line for each option that the model does not read."""
         return unread(cls, settings)
+
+    @staticmethod
+    def mistakes(settings: checks.Settings) -> Iterator[str]:
+        """Yield what is wrong with the settings of a training."""
+        kind = "cuda" if torch.cuda.is_available() and not settings.cpu else "cpu"
+        if str(settings.attention_impl) == "triton" and (
+            reason := device_reason(torch.device(kind))
+        ):
+            yield f"--attention-impl triton: it {reason}; give auto or reference"
 
     attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = flag(
         "auto",

@@ -121,6 +121,14 @@ def test_a_mistake_is_one_line(settings, changed, words):
         check(settings | changed)
 
 
+def test_kernels_without_a_gpu_are_refused_before_training(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(
+        UsageError, match=r"^--attention-impl triton: it needs a GPU, not cpu; give"
+    ):
+        check(TRAIN | OURS | {"attention_impl": "triton", "cpu": True})
+
+
 GRAPHS = TRAIN | OURS | {"cuda_graphs": True, "cpu": False}
 
 

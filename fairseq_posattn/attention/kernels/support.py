@@ -25,7 +25,7 @@ VECTORS = ("query", "key", "value", "source_scores")
 def kernel_reason(arguments: Arguments) -> str | None:
     """Return why kernels cannot serve a call with these arguments, or None if they can."""
     value: Tensor = arguments["value"]
-    reason: str | None = _device_reason(value.device)
+    reason: str | None = device_reason(value.device)
     if reason is not None:
         return reason
     tensors = {n: x for n, x in arguments.items() if isinstance(x, Tensor)}
@@ -68,7 +68,8 @@ def interpreted() -> bool:
 
 
 @constant
-def _device_reason(device: torch.device) -> str | None:
+def device_reason(device: torch.device) -> str | None:
+    """Return why kernels cannot run on a device, or None if they can."""
     if device.type == "cuda":
         if torch.version.hip is not None:
             return "needs a GPU of NVIDIA's"

@@ -88,6 +88,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     @staticmethod
     def mistakes(settings: Settings) -> Iterator[str]:
         """Yield what is wrong with the settings of a training."""
+        yield from SentenceEncoderConfig.mistakes(settings)
         if (settings.word_ngrams or 1) > 1 and str(settings.pooling) == "window_max":
             other = "give --pooling mean, max or mean_max, or leave n-grams out"
             words = f"--word-ngrams {settings.word_ngrams}: --pooling window_max takes words"

@@ -96,6 +96,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     @staticmethod
     def mistakes(settings: checks.Settings) -> Iterator[str]:
         """Yield what is wrong with the settings of a training."""
+        yield from MechanismConfig.mistakes(settings)
         if settings.cuda_graphs:
             yield from graph_mistakes(settings)
         if str(settings.attention_impl) == "sdpa" and not settings.disable_validation:
