@@ -35,6 +35,7 @@ from torch.types import Device
 
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.pytorch import is_traced
+from fairseq_posattn.common.errors import counted
 
 # Masks by distance t - s (query minus key position).
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -87,7 +88,7 @@ def check_names(names: Sequence[str], num_heads: int, causal: bool) -> None:
     """Raise ValueError as :meth:`MaskBank.for_heads`."""
     if not names or num_heads % len(names):
         raise ValueError(
-            f"{num_heads} heads cannot be divided evenly among {len(names)} masks: "
+            f"{counted(num_heads, 'head')} cannot be divided evenly among {len(names)} masks: "
             f"{', '.join(names)}; choose as many heads as masks, or a multiple"
         )
     for name in names:

@@ -33,6 +33,11 @@ def explained(message: str) -> Iterator[None]:
         raise UsageError(message.replace("{}", in_one_line(error))) from error
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as ``1 pair`` or ``2,000 pairs``."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def in_one_line(error: BaseException) -> str:
     """Return an error with its type, shortened."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -10,7 +10,7 @@ import numpy
 from fairseq.data import data_utils
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.compat.data import list_symbols
 from fairseq_posattn.compat.patching import Function, around, replaced
 from fairseq_posattn.text.lines import read_file
@@ -86,7 +86,7 @@ def _load(path: Path, dictionary: Any, combine: bool) -> Any:
 
 def _require_equal(path: Path, rows: Sized, other: Path, expected: Sized) -> None:
     if len(rows) != len(expected):
-        differ = f"has {len(rows):,} rows and {other} has {len(expected):,}"
+        differ = f"has {counted(len(rows), 'row')} and {other} has {len(expected):,}"
         raise UsageError(f"{path} {differ}: prepare both from texts with as many lines")
 
 
@@ -101,7 +101,8 @@ def _check_labels(
     known = len(list_symbols(dictionary))
     if num_classes > known:
         raise UsageError(
-            f"--num-classes {num_classes}: {names} has {known} labels; give --num-classes {known}"
+            f"--num-classes {num_classes}: {names} has {counted(known, 'label')}; "
+            f"give --num-classes {known}"
         )
     for row in range(len(labels)):
         tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]

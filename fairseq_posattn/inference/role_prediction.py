@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
@@ -84,7 +84,7 @@ class RolePredictor(LineReader):
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
-            outside = f"outside the sentence of {len(words)} words, counted from 0"
+            outside = f"outside the sentence of {counted(len(words), 'word')}, counted from 0"
             raise UsageError(f"predicate {positions!r}: {outside}")
         return words, numbers
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from typing_extensions import TypedDict, Unpack
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
 from fairseq_posattn.inference.options import BATCH_SIZE, MAX_TOKENS
@@ -280,7 +280,7 @@ class Translator(Reloadable):
         constraints = list_texts(constraints, "constraint", several=True)
         for name, values in (("prefixes", prefixes), ("constraints", constraints)):
             if len(values) != len(texts):
-                raise UsageError(f"{name}: {len(values)} for {len(texts)} texts")
+                raise UsageError(f"{name}: {len(values)} for {counted(len(texts), 'text')}")
         return list(map(self.lines.encode, texts, prefixes, constraints))
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.cli import add_count
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import held_out, like
 from fairseq_posattn.preparation.archives import Archive
@@ -26,7 +26,6 @@ from fairseq_posattn.preparation.corpus import (
 from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import LineWriter, Pair, Rule, say_left_out
-from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
 from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, USUAL_MERGES
 from fairseq_posattn.preparation.tables import (

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from fairseq_posattn.common.errors import counted
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 from fairseq_posattn.text.moses import RULES
 

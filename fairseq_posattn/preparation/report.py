@@ -12,15 +12,11 @@ from statistics import median
 from textwrap import indent
 from typing import Any
 
+from fairseq_posattn.common.errors import counted
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
 
 MOST_LABELS = 30  # lines of the table of classes
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as ``1 pair`` or ``2,000 pairs``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def count_lines(path: Path) -> int:

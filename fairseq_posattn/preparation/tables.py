@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.archives import (
     COMPRESSED,
@@ -174,8 +174,8 @@ def _table_rows(
             fix = f"put quotation marks around text with {DELIMITERS[delimiter]}"
             if delimiter == "\t":
                 fix = "separate them by one tab each, and remove tabs from texts"
-            number = len(header)
-            raise UsageError(f"{location}: {len(row)} fields in a table of {number} columns; {fix}")
+            cells, known = counted(len(row), "field"), counted(len(header), "column")
+            raise UsageError(f"{location}: {cells} in a table of {known}; {fix}")
 
 
 def _json_rows(lines: Iterable[str], path: Path) -> Rows:

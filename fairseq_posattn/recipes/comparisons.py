@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
@@ -191,12 +191,12 @@ def p_value(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 
-def counted(compared: Comparison) -> str:
+def describe_counts(compared: Comparison) -> str:
     """Return the numbers of sentences, runs and folds of a comparison."""
     ours, theirs = compared["runs"]
-    runs = "1 run" if ours == 1 else f"{ours} runs"
+    runs = counted(ours, "run")
     runs += "" if ours == theirs else f" against {theirs}"
     folds = compared.get("folds")
-    runs += f" of {folds} fold{'s' * (folds > 1)}" if folds else ""
-    sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""
+    runs += f" of {counted(folds, 'fold')}" if folds else ""
+    sentences = f"{counted(compared['sentences'], 'sentence')}, " if "sentences" in compared else ""
     return f"{sentences}{runs}"

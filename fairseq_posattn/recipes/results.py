@@ -15,7 +15,7 @@ from typing import Any
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.cli import value_of
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
@@ -61,7 +61,10 @@ def record(run: Run) -> str:
 def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
-        raise UsageError(f"{run.folder}: lacks {missing:,} hypotheses; add --steps generate,score")
+        raise UsageError(
+            f"{run.folder}: lacks {counted(missing, 'hypothesis', 'hypotheses')}; "
+            "add --steps generate,score"
+        )
     scores = scores_in(scored)
     details = ("signature", "signatures", "forms", "counts", "warnings")
     result = {"scores": scores, "metric": run.metric}

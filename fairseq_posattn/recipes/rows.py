@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from fairseq_posattn.common.cli import value_of
-from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.common.errors import UsageError, counted, in_one_line
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import (
@@ -133,7 +133,7 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
     folder = "".join(sign if _is_plain(sign, MARKUP) else "?" for sign in name)
     if folder != row["data"]:  # possibly another preparation
         row["data"] += f", --data {folder}"
-    row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
+    row["data"] += f", {counted(newest['counts']['scored'], 'sentence')} of the test set"
     if forms := {name: float(form["bleu"]) for name, form in newest.get("forms", {}).items()}:
         row["forms of the last seed"] = forms
 
@@ -142,7 +142,7 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
     if "train" in newest["settings"]:
         metric = value_of(newest["settings"]["train"].split(), "--best-checkpoint-metric")
         row["metric"] = f"test set, checkpoint with the best validation {metric}"
-    row["data"] += f", {newest['examples']['test']:,} examples of the test set"
+    row["data"] += f", {counted(newest['examples']['test'], 'example')} of the test set"
     if newest["examples"]["train"]:
         row["data"] += f", {newest['examples']['train']:,} of the training set"
     if "word vectors" in newest:
@@ -165,7 +165,7 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     if measured:
         row["metric"] = "% of attention, mean of all sentences of the test set"
         row["seeds"] = [seed for (*_, seed), _ in measured]
-        row["data"] += f", {measured[-1][1]['sentences']:,} sentences"
+        row["data"] += f", {counted(measured[-1][1]['sentences'], 'sentence')}"
         _, newest = _read(entry, "result.json")[-1]
         row |= {key: newest[key] for key in MADE_WITH if key in newest}
     return row

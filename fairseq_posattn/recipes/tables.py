@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.common.figures import line_style, new_figure, write_picture
-from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
+from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, describe_counts, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LENGTHS, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
 from fairseq_posattn.scoring.significance import corrected
@@ -141,7 +141,7 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
-        f"difference from {comparison['with']}: n = {counted(comparison)}, tested over "
+        f"difference from {comparison['with']}: n = {describe_counts(comparison)}, tested over "
         f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
         for comparison in compared.values()
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.lines import file_lines, read_file
@@ -47,7 +47,7 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
     """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
     written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
-        differ = f"{len(written):,} lines, but {len(wanted):,} in {references}"
+        differ = f"{counted(len(written), 'line')}, but {len(wanted):,} in {references}"
         fix = "each hypothesis needs its reference on the same line"
         raise UsageError(f"{hypotheses}: {differ}; {fix}")
     require_known(wanted, references)

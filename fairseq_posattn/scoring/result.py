@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
@@ -69,7 +69,7 @@ class Result:
             numbers = {**numbers, "counts": self.counts}
             are = {name: "1 is" if n == 1 else f"{n:,} are" for name, n in self.counts.items()}
             wrong = [f"{are[name]} {name}" for name in ("missing", "empty") if self.counts[name]]
-            line = f"{self.counts['scored']:,} hypotheses"
+            line = counted(self.counts["scored"], "hypothesis", "hypotheses")
             lines = [*lines, line + (f", of which {' and '.join(wrong)}" if wrong else "")]
             if self.counts["skipped"]:
                 warnings = [f"test set: {are['skipped']} missing and not scored", *warnings]

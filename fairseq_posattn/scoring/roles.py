@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.text.props import Proposition, Sentence, Span
 
 __all__ = ["Counts", "arguments", "compare", "compare_propositions"]
@@ -83,7 +83,9 @@ def compare(
     case warns once. Another number of sentences or words is a UsageError.
     """
     if len(gold) != len(predicted):
-        raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
+        raise UsageError(
+            f"{names[1]}: {counted(len(predicted), 'sentence')}, but {len(gold)} in {names[0]}"
+        )
     counts, lacking, ignored = Counts(), 0, 0
     for wanted, answer in zip(gold, predicted, strict=True):
         if wanted.length != answer.length:

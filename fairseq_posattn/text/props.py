@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.text.lines import file_lines
 
 SEPARATOR = "|||"  # between the words and the tags of a readable example
@@ -101,7 +101,7 @@ def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentenc
                 needs = (
                     f"{len(predicates) + 1}, one and one more for each predicate of the sentence"
                 )
-                raise UsageError(f"{name}:{number}: {len(row)} columns; needs {needs}")
+                raise UsageError(f"{name}:{number}: {counted(len(row), 'column')}; needs {needs}")
         propositions = []
         for column, (position, predicate) in enumerate(predicates, start=1):
             spans = spans_of_cells([row[column] for row in rows], name, first)

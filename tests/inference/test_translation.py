@@ -419,8 +419,8 @@ def test_the_largest_min_len_is_possible(source):
         ({"attention": "heads"}, {}, "attention 'heads': must be words or pieces"),
         ({}, {"constraints": [["a"]]}, "load the model with constraints='ordered'"),
         ({"constraints": "ordered"}, {"prefixes": ["a"]}, "cannot be combined"),
-        ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 texts"),
-        ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
+        ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 text"),
+        ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 text"),
     ],
 )
 def test_wrong_settings_are_reported(options, forced, words):

@@ -156,7 +156,7 @@ def test_conll05_reads_words_from_the_release_or_the_treebank(tmp_path, with_wor
         ("devel.24.words", None, r"no words/devel.24.words.gz, .* no wsj/24/\*.mrg"),
         ("devel.24.words", "Go\n!\n", "devel.24.props: 2 sentences, but there are words of 1"),
         ("24/wsj_1.mrg", TREE[:60], "wsj/24/wsj_1.mrg: its brackets do not match"),
-        ("devel.24.words", "Mr.\n\nGo\n!\n", "devel.24.props:1: roles of 5 words, but 1 words"),
+        ("devel.24.words", "Mr.\n\nGo\n!\n", "devel.24.props:1: roles of 5 words, but 1"),
     ],
 )
 def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):

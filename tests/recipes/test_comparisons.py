@@ -11,7 +11,7 @@ from fairseq_posattn.recipes.comparisons import (
     add_comparisons,
     baseline_of,
     by_runs,
-    counted,
+    describe_counts,
     read_kept,
 )
 from fairseq_posattn.recipes.tables import footnote
@@ -77,7 +77,7 @@ def test_statistics_of_sentences_and_runs_are_tested():
     result = compared["metrics"]["rouge1"]
     assert (result["difference"], result["interval"], result["p"]) == (10, [8, 12], 0.001)
     assert not {"intervals", "compared"} & lead.keys()
-    assert counted(compared) == "2 sentences, 2 runs"
+    assert describe_counts(compared) == "2 sentences, 2 runs"
 
 
 def test_a_footnote_names_what_a_correction_loses():
@@ -173,8 +173,8 @@ def test_the_folds_of_a_seed_are_one_test_set(tmp_path):
     assert result["difference"] == pytest.approx(100 * 8 / 21, abs=1e-4)
     assert result["p"] == pytest.approx(2 / 2**8, abs=1e-4)  # of eight that only one has right
     assert result["p_randomisation"] < 0.05 and result["interval"][0] > 0
-    assert counted(compared) == "21 sentences, 1 run of 2 folds"
-    assert counted({**compared, "folds": 1}) == "21 sentences, 1 run of 1 fold"
+    assert describe_counts(compared) == "21 sentences, 1 run of 2 folds"
+    assert describe_counts({**compared, "folds": 1}) == "21 sentences, 1 run of 1 fold"
     low, high = rows[1]["intervals"]["accuracy"]
     assert low < 100 * 19 / 21 < high
     rows = [{**row, "data": "cr"} for row in rows]

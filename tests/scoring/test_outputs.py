@@ -89,7 +89,7 @@ def test_plain_files_are_read_line_by_line(write):
 
 @pytest.mark.parametrize(
     ("hypotheses", "message"),
-    [(b"a\n", "hyp: 1 lines, but 2 in "), (b"good\nb\xe4d\n", "hyp:2: not UTF-8")],
+    [(b"a\n", "hyp: 1 line, but 2 in "), (b"good\nb\xe4d\n", "hyp:2: not UTF-8")],
 )
 def test_wrong_plain_files_are_refused(write, hypotheses, message):
     with pytest.raises(UsageError, match=message):

@@ -146,7 +146,7 @@ def load_error(load_task, tmp_path):
         (STOCK, {"score": ["4.5", "", "3"]}, RATINGS, f"{NUMBER}''"),
         (PAIRS, {"score": ["4.5", "1 2", "3"]}, RATINGS, f"{NUMBER}'1 2'"),
         (PAIRS, {"score": ["4.5", "nan", "3"]}, RATINGS, f"{NUMBER}'nan'"),
-        (PAIRS, {"score": ["4.5"]}, RATINGS, "label/valid.label has 1 rows and input0/valid has 3"),
+        (PAIRS, {"score": ["4.5"]}, RATINGS, "label/valid.label has 1 row and input0/valid has 3"),
         (
             PAIRS,
             {"score": ["4", "1", "5.5"]},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import fmean
 
-from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, counted
+from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, describe_counts
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import LENGTHS
 from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
@@ -90,7 +90,11 @@ class Finding:
     @property
     def number(self) -> str:
         """The number of sentences and runs."""
-        return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
+        return (
+            describe_counts(self.tested)
+            if self.tested
+            else f"{self.runs} run{'s' * (self.runs > 1)}"
+        )
 
 
 def find(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.scoring import ranking
 
@@ -62,7 +62,9 @@ def write(args: Namespace) -> None:
             count += 1
             for file, line in files:
                 file.write(line(impression))
-    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
+    print(
+        f"{counted(count, 'impression')}: {' '.join(filter(None, (args.scores, args.submission)))}"
+    )
 
 
 def rank(args: Namespace) -> Iterator[ranking.Impression]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli, figures
 from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import check_writable, write_json
 
 if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
@@ -109,7 +109,7 @@ def run_locality(args: argparse.Namespace) -> None:
     texts = list(sentences.values())
     rows = measures.locality(encoder, shown, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
-    print(f"% of attention within the window, mean of {len(texts)} sentences")
+    print(f"% of attention within the window, mean of {counted(len(texts), 'sentence')}")
     print(measures.locality_table(rows))
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import LineNotes, warn
@@ -83,8 +83,8 @@ def look(args: argparse.Namespace) -> None:
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)
-        counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
-        print(f"{args.output}: {counted}, {len(text.encode()) / 1000:,.0f} kB")
+        size = f"{len(text.encode()) / 1000:,.0f} kB"
+        print(f"{args.output}: {counted(len(sentences), 'sentence')}, {size}")
     if args.serve is not None:
         server = LookServer(view, sentences or view.example(), args.serve)
         with server, contextlib.suppress(KeyboardInterrupt):
@@ -110,7 +110,7 @@ def read_sentences(
                 raise UsageError(
                     f"{args.sentences}:{number}: its attention is too large for a page; {fix}"
                 ) from None
-            warn(f"the page is full with {count} sentences, before line {number}; {fix}")
+            warn(f"the page is full with {counted(count, 'sentence')}, before line {number}; {fix}")
             return
         except UsageError as error:
             raise UsageError(f"{args.sentences}:{number}: {error}") from None

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.like import Template
-from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text import plain_text
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import SIDES

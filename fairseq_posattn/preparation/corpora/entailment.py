@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 
-from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.common.errors import UsageError, counted, shortened
 from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
@@ -111,7 +111,9 @@ def sick_examples(
     for location, line in lines:
         fields = line.split("\t")
         if len(fields) != len(columns):
-            raise UsageError(f"{location}: {len(fields)} fields, but {len(columns)} columns")
+            raise UsageError(
+                f"{location}: {counted(len(fields), 'field')}, but {len(columns)} columns"
+            )
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
             label = known_class(row[ENTAILMENT], classes, location)

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Readers
 
@@ -91,5 +91,7 @@ def _rows(archive: Archive, file: str, width: int) -> Iterator[tuple[list[str], 
     for location, line in archive.numbered_lines(file):
         columns = line.split("\t")
         if len(columns) != width:
-            raise UsageError(f"{location}: {len(columns)} columns; there should be {width}")
+            raise UsageError(
+                f"{location}: {counted(len(columns), 'column')}; there should be {width}"
+            )
         yield columns, location

@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO
 
 from fairseq_posattn.common.archives import decompressed
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.text import props
@@ -55,12 +55,12 @@ def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]
         words = list(_part_words(archive, names, part, trees))
         if len(words) != len(roles):
             raise UsageError(
-                f"{label}: {len(roles)} sentences, but there are words of {len(words)}"
+                f"{label}: {counted(len(roles), 'sentence')}, but there are words of {len(words)}"
             )
         for tokens, its in zip(words, roles, strict=True):
             at = f"{label}:{its.line}"
             if len(tokens) != its.length:
-                raise UsageError(f"{at}: roles of {its.length} words, but {len(tokens)} words")
+                raise UsageError(f"{at}: roles of {counted(its.length, 'word')}, but {len(tokens)}")
             yield RoleSentence(tokens, its, at)
 
 
@@ -175,7 +175,7 @@ def _roles(
             if len(row) != width:
                 raise UsageError(
                     f"{label}:{number}: there should be {width} columns, as the sentence has "
-                    f"{len(predicates)} predicates, not {len(row)}"
+                    f"{counted(len(predicates), 'predicate')}, not {len(row)}"
                 )
         propositions = []
         for column, at in enumerate(predicates, start=FIRST_ROLE):

@@ -17,7 +17,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import held_out, report, vectors
@@ -144,7 +144,9 @@ class ClassificationPreparation(Preparation):
             chosen = sorted(held_out.stratified_sample(labels, seed, limit))
             examples, labels = [examples[i] for i in chosen], [labels[i] for i in chosen]
         if len(examples) < FOLDS:
-            raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
+            raise UsageError(
+                f"{counted(len(examples), 'example')} are too few to divide; raise --limit"
+            )
         divisions: Iterable[Mapping[str, Iterable[int]]]
         if self.corpus.cross_validated:
             divisions = held_out.cross_validation(labels, seed, self.options.valid_fraction)
@@ -291,7 +293,7 @@ def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str])
     for split, written in counts["written"].items():
         if not written:
             count = counts["read"][split]
-            words = f"{report.counted(count, 'text')} without words"
+            words = f"{counted(count, 'text')} without words"
             why = words if count else "raise or drop --limit"
             raise UsageError(f"there is no example for {split}: {why}")
     summary = {**counts, "empty": empty, "unlabelled": unlabeled, "longest": longest}

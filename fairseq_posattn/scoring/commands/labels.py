@@ -19,7 +19,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.scoring.commands.score import FILES, plain_parser
 from fairseq_posattn.scoring.labels import (
     accuracy,
@@ -54,7 +54,7 @@ def score(options: argparse.Namespace) -> Result:
     )
     for path, run in zip(options.predictions + options.baseline, runs + before, strict=True):
         if len(run) != len(labels):
-            differ = f"{len(run):,} labels, but {len(labels):,} in {options.references}"
+            differ = f"{counted(len(run), 'label')}, but {len(labels):,} in {options.references}"
             raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
     known = set(labels)
     others = sum(label not in known for label in runs[0])
@@ -86,7 +86,7 @@ def score(options: argparse.Namespace) -> Result:
             p = mcnemar(correct(runs[0], labels), correct(before[0], labels))
             numbers["p_mcnemar"] = p
             lines.append(f"accuracy: p = {p:.4f} by McNemar's exact test")
-    lines.append(f"{len(labels):,} examples")
+    lines.append(counted(len(labels), "example"))
     return result
 
 
@@ -102,5 +102,5 @@ def _score_numbers(
     result = Result(numbers_of(groups), [*lines, groups["mse"].explanation], [])
     if before:
         result.compare(groups, baselines, {name: name for name in groups})
-    result.lines.append(f"{len(runs[0]['mse']):,} examples")
+    result.lines.append(counted(len(runs[0]["mse"]), "example"))
     return result

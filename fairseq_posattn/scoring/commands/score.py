@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.figures import check_picture, write_picture
 from fairseq_posattn.scoring import lengths, outputs
 from fairseq_posattn.scoring.outputs import Pairs
@@ -170,5 +170,6 @@ def add_details(
 def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:
     """Raise UsageError unless a file has one line for each scored sentence."""
     if len(lines) != len(pairs.references):
-        differ = f"{len(lines):,} lines for {len(pairs.references):,} scored sentences"
+        differ = f"{counted(len(lines), 'line')} for "
+        differ += counted(len(pairs.references), "scored sentence")
         raise UsageError(f"{path}: {differ}; give one line for each")
