@@ -22,6 +22,7 @@ PREDICTIONS, RANKING = "predictions-test.txt", "scores.tsv"
 LAST = "checkpoint_last.pt"
 LOCK = ".recipe.lock"  # not .lock, which training has: on NFS flock and fcntl's locks conflict
 FINGERPRINT = "data-fingerprint"
+LARGEST = 1 << 24  # bytes of a file that the fingerprint reads
 # fairseq's schedules that end with the training, unless this flag gives their end.
 SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
 _LENGTH = re.compile(r"(?<= --max-update )\d+|(?<= --max-epoch )\d+")
@@ -89,7 +90,8 @@ class Run:
     def has_same_data(self, folder: Path) -> bool:
         """Return whether a run's folder has this run's data fingerprint, or none."""
         written = folder / FINGERPRINT
-        return not written.exists() or written.read_text() == self._fingerprint()
+        forms = (LARGEST, 0)  # that of older versions has sizes alone
+        return not written.exists() or written.read_text() in map(self._fingerprint, forms)
 
     def require_same_data(self) -> None:
         """Raise UsageError if the data was replaced since the run started."""
@@ -99,16 +101,16 @@ class Run:
                 "give another --out, or remove that folder"
             )
 
-    def _fingerprint(self) -> str:
-        """Return a hash of the dictionaries, and of all other files' names and sizes."""
+    def _fingerprint(self, most: int = LARGEST) -> str:
+        """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""
         data = Path(self.values["data"])
         files = [path for end in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(end)]
         files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
         digest = hashlib.sha256()
         for path in sorted(files):
             digest.update(f"{os.path.relpath(path, data)} {path.stat().st_size}\n".encode())
-            if path.match("dict*.txt"):
-                digest.update(path.read_bytes())
+            with open(path, "rb") as file:
+                digest.update(file.read(-1 if path.match("dict*.txt") else most))
         return digest.hexdigest()
 
     def shorter_runs(self) -> list[tuple[int, Path]]:

@@ -42,6 +42,7 @@ def run(tmp_path):
     [
         ("fold0/input0/dict.txt", "cat 2", False),
         ("fold0/input0/train.bin", "1234", False),
+        ("fold0/input0/train.bin", "321", False),  # such as a corrected label
         ("fold0/input0/test.idx", "", False),
         ("glove.txt", "2 300", False),
         ("fold0/text/train.input0", "something else", True),
@@ -60,6 +61,11 @@ def test_replaced_data_is_detected(run, tmp_path, name, text, same):
         return
     with pytest.raises(UsageError, match=f"{run.folder} was trained on other data than .* has now"):
         run.require_same_data()
+
+
+def test_the_fingerprint_of_older_versions_is_known(run):
+    (run.folder / "data-fingerprint").write_text(run._fingerprint(0))
+    run.require_same_data()
 
 
 def test_runs_that_are_only_shorter(run, tmp_path):
