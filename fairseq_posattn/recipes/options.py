@@ -21,6 +21,9 @@ CHECKPOINTS = ("best", "average", "last")
 FOLDER: dict[str, Any] = {"metavar": "FOLDER", "type": Path}
 COUNT: dict[str, Any] = {"metavar": "N", "type": positive}
 NATURAL: dict[str, Any] = {"metavar": "N", "type": natural}
+# Flags of fairseq-train that are refused after --, such as one seed for all runs, and the options.
+INSTEAD = {"--seed": "--seed or --seeds", "--save-dir": "--out", "--cpu": "--cpu"}
+INSTEAD |= {"--fp16": "--precision fp16", "--bf16": "--precision bf16"}
 ARGPARSE = ("metavar", "type", "choices")  # metadata of an option that argparse takes
 
 
@@ -268,6 +271,8 @@ def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path
     if options.tune_seeds > 1 and not options.tune:
         raise UsageError(f"--tune-seeds {options.tune_seeds} needs --tune LIST")
     names = {word.partition("=")[0] for word in flags}
+    for name in INSTEAD.keys() & names:
+        raise UsageError(f"{name} after --: the recipe sets it; give {INSTEAD[name]} before --")
     if options.tune and "--lr" in names:
         raise UsageError("--tune selects the learning rate: remove --lr after --")
     if options.tune and (lengths := names & {"--max-update", "--max-epoch"}):

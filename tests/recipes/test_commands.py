@@ -489,6 +489,7 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/iwslt14", "--data|a:b", ["--data a:b: fairseq-train splits it at"]),
         ("cspan/table4_sizes", "--rows|1 layers, 9 queries", ["'1 layers'", "; 2 layers, 8 q"]),
         ("dman/iwslt14", "--seed|2|--seeds|3", ["--seed 2, --seeds 3: give only one"]),
+        ("dman/iwslt14", "--|--seed|2", ["--seed after --: ", "give --seed or --seeds before --"]),
         ("mpsan/table7_sick", "--cpu|--gpus|1", ["--cpu, --gpus 1: give only one"]),
         ("mpsan/table7_sick", "--gpus|2", ["--gpus 2: a model trains on one; --jobs "]),
         ("dman/table9", "", ["'dman/table9'", "dman/table"]),
