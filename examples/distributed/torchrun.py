@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, insta
 from worker import share_update  # noqa: E402
 
 from fairseq_posattn.common.cli import end, natural, positive, value_of  # noqa: E402
-from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.common.errors import UsageError, counted  # noqa: E402
 from fairseq_posattn.recipes.options import OneLineParser  # noqa: E402
 from fairseq_posattn.recipes.plan import count_gpus  # noqa: E402
 
@@ -70,6 +70,9 @@ def read_options():
     parser.add_argument("flags", nargs=argparse.REMAINDER, metavar="DATA FLAGS")
     options = parser.parse_args()
     options.flags = options.flags[1:] if options.flags[:1] == ["--"] else options.flags
+    names = {option.partition(" ")[0] for option, *_ in OPTIONS} | {"--dry-run"}
+    if late := names.intersection(word.partition("=")[0] for word in options.flags):
+        raise UsageError(f"{min(late)} is an option of torchrun.sh; give it before DATA")
     if not options.flags:
         raise UsageError("DATA, the folder of binarized data, is missing; --help explains")
     host, _, port = options.rendezvous.rpartition(":")
@@ -93,7 +96,7 @@ def count_workers(options):
     if gpus == 0:
         raise UsageError("there is no GPU here; with --cpu among FLAGS the CPU trains")
     if (options.workers or gpus) > gpus:
-        raise UsageError(f"--workers {options.workers}: there are {gpus} GPUs here")
+        raise UsageError(f"--workers {options.workers}: {counted(gpus, 'GPU')} here")
     return options.workers or gpus
 
 

@@ -26,7 +26,7 @@ SCORING = re.compile(
 )
 SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --by-length, --words"
 # Lines "S-12", "H-12"... of the same sentence stay together; a shard's BLEU is left out.
-MERGE = "grep -ahv '^Generate ' \"$@\" | sort -s -t- -k2,2n"
+MERGE = 'grep -ahv "^Generate " "$@" | sort -s -t- -k2,2n'
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")

@@ -340,6 +340,7 @@ def test_slurm_starts_torchrun_on_each_machine(tmp_path):
         ("--nodes 3:2 DATA", "--nodes 3:2: MIN is larger than MAX"),
         ("--max-restarts 1 DATA --restore-file a.pt", "--restore-file: each restart would begin"),
         ("--dry-run DATA", "--max-tokens"),
+        ("DATA --max-tokens 9 --dry-run", "--dry-run is an option of torchrun.sh; give it before"),
         ("--dry-run DATA --update-freq 4,2", "--update-freq 4,2"),
     ],
 )
