@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import product, zip_longest
+from itertools import product, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +122,8 @@ def verify(path: Path) -> int:
                 line = f"{stored:g}" if holds else f"{stored}, recomputed {recomputed}"
                 print(f"{'holds' if holds else 'DIFFERS'}: {name} {line}", flush=True)
                 wrong, total = wrong + (not holds), total + 1
-        except UsageError:
-            raise
+        except UsageError as error:
+            raise UsageError(str(error).replace(folder, str(path))) from error
         except (*MALFORMED, OSError) as error:
             reason = in_one_line(error).replace(folder, str(path))
             raise UsageError(f"{path} is no archive of --bundle: {reason}") from error
@@ -141,10 +141,13 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
         require_form(row, path)
         entry, scores = folder / "rows" / str(number), dict(row["scores"])
         folders = [result.parent for _, result in files_of(entry, "result.json")]
-        runs = [_recompute(run, folder) for run in folders]
+        settings = [read_object(run / "result.json")["settings"] for run in folders]
+        is_generated = any("generate" in each for each in settings)
+        runs = list(map(_recompute, folders, settings, repeat(folder)))
         for metric, stored in row["scores"].items():
             measured = [run.get(metric) for run in runs]
-            if runs and not any(score is not None for score in measured):
+            has_outputs = is_generated or metric in row.get("intervals", {})
+            if runs and not has_outputs and not any(score is not None for score in measured):
                 skipped[f"{row['row']} {metric}"] = None
                 continue
             if None not in measured:
@@ -186,9 +189,8 @@ def _rounding(metric: str) -> float:
     return 0.6 * 0.1 ** DIGITS.get(metric, 2)
 
 
-def _recompute(run: Path, folder: Path) -> Mapping[str, float]:
+def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[str, float]:
     """Return the scores of a run's outputs, and write their sentence statistics beside them."""
-    settings = read_object(run / "result.json")["settings"]
     scoring = str(settings.get("score", ""))
     if scoring and not SCORING.fullmatch(scoring):
         raise UsageError(f"{run.name}: its scoring {scoring[:80]!r} is refused: it may read files")

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -177,6 +178,19 @@ def test_a_false_or_missing_number_is_reported(capsys, name, old, new, differenc
     data = (PAIRS, generated) if "generate" in name else (LABELED, predicted)
     assert verify(changed(bundled(*data), replaced(name, old, new))) == 1
     assert f"DIFFERS: {difference}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "fill", "name"), [(LABELED, predicted, "predictions"), (PAIRS, generated, "generate")]
+)
+def test_a_row_without_any_output_does_not_hold(capsys, kind, fill, name):
+    path = bundled(kind, fill)
+    for seed in (1, 2):
+        changed(path, replaced(OUTPUT.format(seed, name), b"", None))
+    assert verify(path) == 1
+    assert re.search(
+        rf"DIFFERS: A, seed1: {kind['metric']} .*, recomp.* None", capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
