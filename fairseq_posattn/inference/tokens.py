@@ -101,7 +101,7 @@ class Lines:
         return Line(tuple(subwords), torch.cat([tokens, end]), start, kept, cut)
 
     def _split_constraint(self, text: str) -> str:
-        if self.kind == "sentencepiece" and UNSPACED.match(text):
+        if self.kind in ("sentencepiece", "wordpiece") and UNSPACED.match(text):
             return without_space(self.split_target, text)
         return self.split_target(text)
 

@@ -180,8 +180,12 @@ class SentencePieceEncoder:
 
 
 def without_space(split: Callable[[str], str], text: str) -> str:
-    """Return SentencePiece's subwords of text that no space precedes."""
-    return split(STAND_IN + text).partition(f"{_bytes_of(STAND_IN)} ")[2] or split(text)
+    """Return the subwords, of SentencePiece or WordPiece, of text that no space precedes."""
+    for before in (STAND_IN, "a", text[0]):  # to WordPiece unknown characters hide the text
+        subwords = split(before + text).replace(_bytes_of(STAND_IN), STAND_IN)
+        if after := subwords.partition(f"{before} ")[2]:
+            return after
+    return split(text)
 
 
 def learn_wordpiece(

@@ -5,7 +5,7 @@ from small_translator import EXPECTED, command, load
 
 from fairseq_posattn.text import manifest, plain_text
 from fairseq_posattn.text.manifest import Manifest
-from fairseq_posattn.text.subwords import train_sentencepiece, whole_words
+from fairseq_posattn.text.subwords import learn_wordpiece, train_sentencepiece, whole_words
 
 
 def test_one_sentence_gives_one_translation(source):
@@ -77,15 +77,23 @@ def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monk
     assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
 
 
-def test_constraints_in_scripts_without_spaces_follow_other_words(plain_data):
+@pytest.mark.parametrize(
+    "kind, size", [("sentencepiece", 290), ("sentencepiece", 20), ("wordpiece", 40)]
+)
+def test_constraints_in_scripts_without_spaces_follow_other_words(plain_data, kind, size):
     lines = ["ab c", "c \u5e02\u5834\u306b\u3042\u308b", "\u6751\u306b\u3042\u308b ab"] * 9
-    options = {"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity"}
-    train_sentencepiece(lines, 290, plain_data / "spm", hard_vocab_limit=False, **options)
-    rules = {"word_rule": "text", "subwords": "sentencepiece", "languages": ("de", "en")}
+    if kind == "wordpiece":
+        learn_wordpiece(lambda: lines, size, True, plain_data / "vocab.txt")
+    else:
+        options = {"model_type": "bpe", "normalization_rule_name": "identity"}
+        options |= {"byte_fallback": size > 256, "hard_vocab_limit": False}
+        train_sentencepiece(lines, size, plain_data / "spm", **options)
+    rules = {"word_rule": "text", "subwords": kind, "languages": ("de", "en"), "cased": True}
     manifest.write(plain_data, Manifest("own", "translation", **rules))
     split = load(data=plain_data, constraints="ordered").lines._split_constraint
-    assert whole_words(f"x {split(lines[1][2:])}", "sentencepiece") == f"x{lines[1][2:]}"
-    assert whole_words(f"x {split('c')}", "sentencepiece") == "x c"
+    for text in (lines[1][4:], lines[1][6:]):
+        assert whole_words(f"x {split(text)}", kind) == f"x{text}"
+    assert whole_words(f"x {split('c')}", kind) == "x c"
 
 
 def test_prefixes_are_read_from_a_file(write, capsys, source):
