@@ -1,5 +1,6 @@
 """``posattn_transformer`` for ``transformers``, with the end condition of fairseq's beam search."""
 
+from argparse import Namespace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
 from fairseq_posattn.model.caches import IncrementalState, PositionCache
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
@@ -26,10 +28,19 @@ class SourceEncoder(Encoder):
 
     main_input_name = "input_ids"
 
+    def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding):
+        super().__init__(cfg, embed_tokens)
+        self.longest: int = cfg.max_source_positions
+
     def forward(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
     ) -> BaseModelOutput:
         """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
+        if input_ids.size(1) > self.longest:
+            raise UsageError(
+                f"a text of {input_ids.size(1)} tokens is longer than --max-source-positions "
+                f"{self.longest}; cut it with the tokenizer's truncation=True"
+            )
         if attention_mask is not None:
             pad: int = self.padding_idx
             input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)

@@ -101,7 +101,8 @@ class SentenceEncoder(nn.Module):
         if src_tokens.size(1) > self.longest:
             raise UsageError(
                 f"a sentence of {src_tokens.size(1)} tokens is longer than --max-positions "
-                f"{self.longest}; raise the flag or shorten the sentence"
+                f"{self.longest}; train with a larger one, or cut the sentence: of an exported "
+                "model with the tokenizer's truncation=True"
             )
         pad = self.marks.pad
         tokens = strip_eos(src_tokens, pad, self.marks.eos)

@@ -46,6 +46,15 @@ def by_fairseq(texts, checkpoint=FIXTURE / "checkpoint.pt", data=FIXTURE / "data
     return [result.text for result in translator(texts)]
 
 
+def test_texts_longer_than_the_model_reads_are_cut_or_refused(exported):
+    text = " ".join("abcdefgh" * 4)
+    model, tokenizer = exported
+    cut = model.generate(**tokenizer([text], truncation=True, return_tensors="pt"))
+    assert tokenizer.batch_decode(cut, skip_special_tokens=True) == by_fairseq([text])
+    with pytest.raises(ValueError, match="33 tokens is longer than .*16; .*truncation=True"):
+        written(model, tokenizer, [text])
+
+
 @pytest.mark.parametrize(
     "fairseq, transformers",
     [
