@@ -69,10 +69,15 @@ def set_up_log() -> None:
 
 @when_applied
 def hide_settings() -> None:
-    """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
+    """Leave the lines of all settings, some 5,000 characters, to ``--log-file``."""
+
+    def is_short(record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, str):
+            return not record.msg.startswith("Error when composing")  # an error follows
+        return not isinstance(record.msg, Mapping)  # a model stays: recipes read its vectors
+
     for handler in logging.getLogger().handlers:
-        # the model stays: recipes read its word vectors
-        handler.addFilter(lambda record: not isinstance(record.msg, Mapping))
+        handler.addFilter(is_short)
 
 
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of

@@ -246,7 +246,7 @@ def write_translations(
 ) -> None:
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = corpus.word_rule, corpus.sides
-    for side in sides if rule in RULES else ():
+    for side in sides if rule in RULES and not options.template else ():
         warning = rules_warning(side)
         if code_of(side) in WITHOUT_SPACES:
             warning = f"{side}: Moses has no rules for this language; it splits no words"

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import progress_bar
 from fairseq_cli import generate
+from hydra.errors import ConfigCompositionException
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
@@ -100,17 +102,23 @@ def test_settings_may_change_when_a_run_of_wandb_is_resumed(monkeypatch):
 @pytest.mark.parametrize("hides", [False, True])
 def test_the_line_of_all_settings_is_left_to_the_log_file(capsys, hides):
     arguments = ["data", "--path", "x.pt", "--task", "translation", "--cpu"]
-    args = options.parse_args_and_arch(options.get_generation_parser(), arguments)
+    args, incomplete = (
+        options.parse_args_and_arch(options.get_generation_parser(), [*arguments, *more])
+        for more in ((), ("--tokenizer", "moses"))
+    )
     with bare_root() as root:
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
         if hides:
             console.hide_settings()
         with pytest.raises(UsageError, match="data: there is no such folder"):
             generate.main(args)  # logs them first
+        with pytest.raises(ConfigCompositionException):  # after a line of all settings
+            convert_namespace_to_omegaconf(incomplete)
         root.info(torch.nn.Embedding(2, 3))  # as fairseq-train prints the model
     *settings, model = capsys.readouterr().out.splitlines()
     assert model == "Embedding(2, 3)"
     assert ("'common_eval'" in "".join(settings)) != hides
+    assert ("Error when composing" in "".join(settings)) != hides
 
 
 def test_stale_warnings_are_ignored():

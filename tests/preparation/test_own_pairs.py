@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shutil
 import unicodedata
 from argparse import Namespace
 from pathlib import Path
@@ -504,7 +505,9 @@ def test_the_vocabulary_follows_the_size_of_the_text():
 
 def test_moses_reports_languages_that_it_does_not_know(custom, tmp_path, capsys):
     train = files(tmp_path, "train", pairs(40), ("th", "yo"))
-    custom("--train", *train, "--subwords", "subword_nmt")
+    general = shutil.move(custom("--train", *train, "--subwords", "subword_nmt"), tmp_path)
     error = capsys.readouterr().err
     assert error.count("th: Moses has no rules for this language; it splits no words;") == 1
     assert error.count("yo: Moses has no rules for this language; it takes those of English;") == 1
+    custom("--train", *train, "--like", general)  # which decides the subwords
+    assert "Moses has no rules" not in capsys.readouterr().err
