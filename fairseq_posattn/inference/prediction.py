@@ -110,9 +110,7 @@ def classifier_of(
 ) -> "Predictor":
     """Return a predictor for a loaded classifier; see :func:`load`."""
     if not isinstance(trained.task, SentencePredictionTask):
-        tasks = "sentence_prediction or sentence_pair_prediction"
-        reason = f"it was trained with --task {trained.task_name}, not {tasks}"
-        raise UsageError(f"{trained.path}: not a classifier; {reason}")
+        raise trained.refusal("not a classifier")
     cfg = trained.task.cfg
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
@@ -186,8 +184,7 @@ class Predictor(LineReader):
         encoded, notes = [], self.new_notes("text")
         for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
-                sentences = [text] if isinstance(text, str) else text
-                encoded.append(self.encode(sentences, number, notes))
+                encoded.append(self.encode(text, number, notes))
             except UsageError as error:
                 raise UsageError(f"text {number}: {error}") from None
         for message in notes.warnings(self.path):
@@ -201,16 +198,11 @@ class Predictor(LineReader):
         return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
 
     def encode_line(self, text: str, number: int) -> list[Tensor] | None:
-        """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""
+        """Return the model's input for a line, or None if it has no words."""
         try:
-            if self.expects_pairs:
-                return self.encode(text.split("\t"), number, self.notes)
-            encoded = self.encode([text], number, self.notes)
+            return self.encode(text, number, self.notes)
         except EmptySentenceError:
             return None
-        if "\t" in text.strip():
-            self.notes.add("tab", number)
-        return encoded
 
     def new_notes(self, unit: str = "line") -> LineNotes:
         """Return empty notes about texts that are cut."""
@@ -218,9 +210,18 @@ class Predictor(LineReader):
         return LineNotes(read, "train with a larger --max-positions", unit)
 
     def encode(
-        self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
+        self, text: str | Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return token ids of a text, cut to what the model reads; cuts are added to ``notes``."""
+        """Return token ids of a text, cut to what the model reads; cuts are added to ``notes``.
+
+        A TAB in a string separates the sentences of a pair. For a model of one sentence it is a
+        space, and added to ``notes``.
+        """
+        sentences = text
+        if isinstance(text, str):
+            sentences = text.split("\t") if self.expects_pairs else [text]
+            if notes and not self.expects_pairs and "\t" in text.strip():
+                notes.add("tab", number)
         if len(sentences) != 1 + self.expects_pairs:
             wanted, fix = "one sentence", "give each a line of its own, without a TAB"
             if self.expects_pairs:

@@ -24,6 +24,13 @@ from fairseq_posattn.training.registered import (
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
 # validation set takes half a second to import.
 OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
+COMMANDS = {  # that use a model, by its task
+    "translation": "translate",
+    "sentence_prediction": "predict",
+    "sentence_pair_prediction": "predict",
+    "sequence_tagging": "predict",
+    "news_recommendation": "rank",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +55,13 @@ class TrainedModel:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
         name: str = (self.task.cfg or self.task.args)._name
         return name
+
+    def refusal(self, wanted: str) -> UsageError:
+        """Return the error for a model that is not as ``wanted``; it names the model's command."""
+        command = COMMANDS.get(self.task_name)
+        fix = f"use posattn {command}" if command else "no command of posattn uses its models"
+        reason = f"it was trained with --task {self.task_name}"
+        return UsageError(f"{self.path}: {wanted}; {reason}; {fix}")
 
     @property
     def data(self) -> Path:

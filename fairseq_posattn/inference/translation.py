@@ -134,10 +134,7 @@ def translator_of(
     first = trained[0]
     for member in trained:
         if not translates(member):
-            raise UsageError(
-                f"{member.path}: neither translates nor summarizes; it was trained with --task "
-                f"{member.task_name}, not translation"
-            )
+            raise member.refusal("neither translates nor summarizes")
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
                 raise UsageError(

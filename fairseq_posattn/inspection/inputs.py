@@ -14,7 +14,7 @@ from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
-from fairseq_posattn.text.plain_text import plain_word
+from fairseq_posattn.text.plain_text import is_visible, plain_word
 from fairseq_posattn.training.registered import FairseqDataset, FairseqEncoder, FairseqTask
 
 
@@ -34,7 +34,7 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
     sentences = {}
     for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
         try:
-            if line.strip():
+            if is_visible(line):
                 sentences[number] = encode(line, number)
         except UsageError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
@@ -63,10 +63,15 @@ def _text_reader(
 
         return encode, lines.unknown, notes
     predictor: Any = predictor_of(trained, device="cpu")
-    if predictor.encodes_apart:  # each sentence of a pair is encoded alone
+    read, notes, is_pair = predictor.encode, predictor.notes, predictor.encodes_apart
+    if is_pair:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
-    read, notes = predictor.encode, predictor.notes
-    return lambda text, number: read(text.split("\t"), number, notes)[0], predictor.unknown, notes
+
+    def encode_text(text: str, number: int) -> Tensor:
+        encoded: list[Tensor] = read(text.split("\t") if is_pair else text, number, notes)
+        return encoded[0]
+
+    return encode_text, predictor.unknown, notes
 
 
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:

@@ -4,6 +4,7 @@ The data is that of ``recipes/tiny.py``.
 """
 
 import json
+import os
 import random
 import re
 from itertools import pairwise
@@ -221,8 +222,11 @@ def test_infinite_scores_are_one_line(recommender, tmp_path, capsys):
     assert not scores.exists()
 
 
-def test_only_a_recommender_ranks(tagger, tmp_path, capsys):
+def test_only_a_recommender_ranks(tagger, recommender, tmp_path, capsys):
     assert rank([str(tagger[0]), "--scores", str(tmp_path / "scores.tsv")]) == 1
-    reason = "it was not trained with --task news_recommendation"
-    assert capsys.readouterr().err.endswith(f": not a recommender; {reason}\n")
+    reason = "not a recommender; it was trained with --task sequence_tagging; use posattn predict"
+    assert capsys.readouterr().err.endswith(f": {reason}\n")
     assert not list(tmp_path.iterdir())
+    assert predict([str(recommender[0]), "--input", os.devnull]) == 1
+    reason = "not a classifier; it was trained with --task news_recommendation; use posattn rank"
+    assert capsys.readouterr().err.endswith(f": {reason}\n")

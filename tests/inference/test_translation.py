@@ -390,7 +390,7 @@ def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, wri
 def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
     task = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="translation_multi_simple_epoch"))
     trained = TrainedModel("m.pt", None, None, task)
-    with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch, not "):
+    with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch; no command"):
         read([trained] if read is translation.translator_of else trained)
 
 

@@ -64,7 +64,6 @@ def test_the_first_symbol_of_a_classifier(trained, write):
         (b"", "no sentences in it"),
         (b" \n\n", "no sentences in it"),
         (b"ab\xff\n", "not UTF-8: byte 3 is 0xff; convert the file: iconv"),
-        (b"a\tb\n", "the model needs one sentence, not 2"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_one_line(trained, write, content, message):
@@ -84,6 +83,14 @@ def test_unknown_and_cut_text_gets_a_warning(trained, kind, limit, write, capsys
     unknown, cut = (line for line in lines if line.startswith(f"warning: {path}: "))
     assert "unknown to the model" in unknown
     assert f"1 line was cut to the {limit} that the model reads (line 1)" in cut
+
+
+def test_a_tab_is_a_space_with_a_warning(trained, write, capsys):
+    path = write("text", ["\ta b", "a\tb"])
+    assert set(map(tuple, labels_by_line(trained("classification"), path).values())) == {
+        ("a", "b", "</s>")
+    }
+    assert "1 line was read with a space for each TAB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind, split", [("translation", "test"), ("classification", "valid")])

@@ -78,8 +78,7 @@ def rank(args: Namespace) -> Iterator[ranking.Impression]:
     trained = trained_model.load(path, args.data)
     task = trained.task
     if not hasattr(task, "titles"):
-        reason = "it was not trained with --task news_recommendation"
-        raise UsageError(f"{path}: not a recommender; {reason}")
+        raise trained.refusal("not a recommender")
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
     model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))

@@ -23,6 +23,7 @@ from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import LineNotes, warn
 from fairseq_posattn.text.lines import file_lines, parallel_lines
+from fairseq_posattn.text.plain_text import is_visible
 
 if TYPE_CHECKING:
     from fairseq_posattn.inspection.page.view import View
@@ -118,6 +119,8 @@ def read_sentences(
         count += 1
         if "notice" in sentence:
             notes.add("cut", number)
+        if "\t" in text.strip() and not (view.writes or view.takes_pairs):
+            notes.add("tab", number)
         yield sentence
     if not count:
         raise UsageError(f"--sentences {args.sentences}: no sentences")
@@ -128,5 +131,5 @@ def read_texts(args: argparse.Namespace) -> Iterator[tuple[int, str, str | None]
     paths = {"--sentences": args.sentences, "--targets": args.targets}
     sides = {f"{option} {path}": file_lines(path) for option, path in paths.items() if path}
     for number, (text, *target) in enumerate(parallel_lines(**sides), start=1):
-        if text.strip():
+        if is_visible(text):
             yield number, text, target[0] if target else None

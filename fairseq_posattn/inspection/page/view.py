@@ -210,7 +210,7 @@ class ClassifierView(View):
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         notes = self.notes()
-        encoded = self.predictor.encode(text.split("\t"), notes=notes)
+        encoded = self.predictor.encode(text, notes=notes)
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary, rows = self.predictor.dictionary, {}
         first, second = attention_layers.FIRST, attention_layers.SECOND

@@ -59,6 +59,14 @@ def test_a_page_of_labels_from_the_standard_input(tmp_path, monkeypatch):
     assert sentence["outcome"]["label"] in ("back", "forth")
 
 
+def test_a_tab_is_a_space_to_a_model_of_one_sentence(write, tmp_path, capsys):
+    path, page = write("text", "a\tb d\n\u200b\n"), tmp_path / "page.html"
+    assert look("classification", "--sentences", path, "--output", page) == 0
+    (sentence,) = read(page)["sentences"]
+    assert sentence["rows"] == {"words": ["a", "b", "d"]}
+    assert f"{path}: 1 line was read with a space for each TAB" in capsys.readouterr().err
+
+
 def test_targets_are_shown(write, tmp_path):
     texts, targets = write("text", "a b\n\nc\n"), write("targets", "B A\n\n</s> D\n")
     page = tmp_path / "page.html"
