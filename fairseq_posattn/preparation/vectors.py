@@ -1,10 +1,11 @@
 """GloVe vectors (Pennington et al., 2014), their options, and the dictionaries that use them.
 
-The published files have no header line, and some words of the larger files contain spaces: a line
-is its last numbers, and all before them is the word.
+GloVe's files have no header line, fastText's and word2vec's have one. Some words of larger files
+contain spaces: a line is its last numbers, and all before them is the word.
 """
 
 import random
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -25,6 +26,7 @@ DEFAULT_DIM = 300
 GLOVE = TABLES["glove"].items()
 PUBLISHED = {f"{name}.{dim}d": (file, dim) for name, (file, *dims) in GLOVE for dim in dims}
 
+HEADER = re.compile(rb"\d+ (\d+)")  # number of words, and dimensions
 Vectors = tuple[Archive, str]  # archive and member
 Counts = Mapping[str, int]
 
@@ -39,9 +41,9 @@ def add_word_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--glove",
         metavar="VECTORS",
-        help="pre-trained vectors: a file in GloVe's format, a zip or folder of such files, or a "
-        f"name to download: {', '.join(PUBLISHED)}. Writes glove.txt to --dest, for "
-        "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
+        help="pre-trained vectors: a text file of GloVe, word2vec or fastText, a zip or folder of "
+        f"such files, or a name to download: {', '.join(PUBLISHED)}. Writes glove.txt to --dest, "
+        "for --encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
         "there is none. Words of validation and test with a vector join the dictionary",
     )
     several = "dimensions to use if --glove holds several files"
@@ -99,12 +101,15 @@ def read_vectors(
     dim, name = 0, archive.label(member)
     with archive.open(member) as stream, Progress(f"reading {member}", "vectors") as progress:
         for number, line in enumerate(raw_lines(stream, name), start=1):
-            line = line.rstrip(b"\r\n")
+            line = line.rstrip(b" \r\n")
+            if number == 1 and (header := HEADER.fullmatch(line)):
+                dim = int(header[1])
+                continue
             word, _, numbers = line.partition(b" ")
             width = line.count(b" ")
             dim = dim or width
             if width < dim:
-                raise UsageError(f"{name}:{number}: {width} numbers; the first line has {dim}")
+                raise UsageError(f"{name}:{number}: {width} numbers; by the first line {dim}")
             if width == dim and word in wanted:  # some words hold spaces; they are not wanted
                 known[wanted.pop(word)] = numbers.decode("ascii", "replace")
             if number % 10_000 == 0:

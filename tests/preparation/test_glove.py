@@ -27,8 +27,13 @@ def test_vectors_of_whole_words_are_copied_as_written_or_refused(vectors):
     assert dim == 3
     text = "the 1 2\nat name@domain.com 3 4\nat 5 6\nat 7 8\n"  # the first of a word counts
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
-    with pytest.raises(UsageError, match="glove.txt:5: 2 numbers; the first line has 3$"):
+    with pytest.raises(UsageError, match="glove.txt:5: 2 numbers; by the first line 3$"):
         glove.read_vectors(*vectors(f"{VECTORS}cat 1 2\n"), {"cat"})
+
+
+def test_the_header_of_word2vec_and_spaces_at_the_ends_of_fasttext(vectors):
+    text = "3 2\nat name@domain.com 3 4 \nat 5 6 \nthe 7 8 \n"
+    assert glove.read_vectors(*vectors(text), {"at", "3"}) == ({"at": "5 6"}, 2)
 
 
 def test_fairseq_reads_the_written_vectors(tmp_path):
