@@ -125,6 +125,17 @@ def test_scores_are_printed_and_unknown_labels_warned_of(files, labels, write, c
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 
 
+def test_many_classes_have_an_accuracy(write, as_json):
+    names = [f"class {number}" for number in range(1001)]
+    files = [write("names", names), write("others", [names[1], *names[1:]])]
+    words = ["--predictions", files[1], "--references", files[0], "--baseline", files[0]]
+    result = as_json("labels", words)
+    assert result["accuracy"] == pytest.approx(100 * 1000 / 1001)
+    assert "macro_f1" not in result
+    (warning,) = result["warnings"]
+    assert warning.startswith("the macro-F1 of 1,001 different labels is left out")
+
+
 RIGHT = random.Random(1).choices([1.0, 2.5, 3.0, 4.2, 5.0], k=60)
 
 

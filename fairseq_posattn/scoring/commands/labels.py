@@ -64,22 +64,27 @@ def score(options: argparse.Namespace) -> Result:
     if all(numeric):
         return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
-    if len(classes) > MOST_CLASSES:
-        raise UsageError(f"{len(classes):,} different labels: at most {MOST_CLASSES:,} classes")
+    are_many = len(classes) > MOST_CLASSES
 
     def measure(runs: list[list[str]]) -> dict[str, Group]:
-        return {"accuracy": accuracy(runs, labels), "macro_f1": macro_f1(runs, labels, classes)}
+        groups = {"accuracy": accuracy(runs, labels)}
+        return groups if are_many else groups | {"macro_f1": macro_f1(runs, labels, classes)}
 
     groups = measure(runs)
     numbers = {**numbers_of(groups), "examples": len(labels)}
     lines = [f"{name:<9} {group}" for name, group in groups.items()]
     share = "; of the accuracy Wilson's interval" if groups["accuracy"].is_share else ""
-    lines.append(groups["macro_f1"].explanation + share)
+    lines.append([*groups.values()][-1].explanation + share)
     unknown = sorted({label for run in runs for label in run} - known)
     named = ", ".join(repr(label) for label in unknown[:3])
-    warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
+    warnings = []
+    if unknown:
+        warnings = [f"{len(unknown)} predicted labels are not among the correct ones: {named}"]
+    if are_many:
+        many = f"of {len(classes):,} different labels is left out; at most {MOST_CLASSES:,} have it"
+        warnings.append(f"the macro-F1 {many}")
     forms = dict.fromkeys(line for run in (*runs, *before) for line in form_warning(run, labels))
-    result = Result(numbers, lines, [*([warning] if unknown else []), *forms])
+    result = Result(numbers, lines, [*warnings, *forms])
     if before:
         result.compare(groups, measure(before), {name: name for name in groups})
         if len(runs) == len(before) == 1:
