@@ -56,7 +56,12 @@ class RoleSentence(NamedTuple):
     def examples(self) -> Iterator[tuple[int, list[str]]]:
         """Yield ``(position of the predicate, tags)`` of each proposition."""
         for proposition in self.roles.propositions:
-            yield proposition.position, tags_of_spans(proposition.spans, len(self.words))
+            try:
+                tags = tags_of_spans(proposition.spans, len(self.words))
+            except ValueError as error:
+                which = f"{self.location}: predicate {proposition.predicate!r}"
+                raise UsageError(f"{which}: {error}; a word takes one argument") from None
+            yield proposition.position, tags
 
 
 def readable(words: Iterable[str], position: int, tags: Iterable[str]) -> str:

@@ -1,7 +1,16 @@
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.props import Span, read_props, spans_of_tags, tags_of_spans, write_props
+from fairseq_posattn.text.props import (
+    Proposition,
+    RoleSentence,
+    Sentence,
+    Span,
+    read_props,
+    spans_of_tags,
+    tags_of_spans,
+    write_props,
+)
 
 HATS = """\
 -     (A0*   (A1*)
@@ -60,3 +69,6 @@ def test_tags_and_spans_convert_unless_two_share_a_word():
     assert tags_of_spans(spans_of_tags(tags), len(tags)) == tags
     with pytest.raises(ValueError, match="A1 at words 1 to 2 lies on another"):
         tags_of_spans([Span("A0", 0, 1), Span("A1", 1, 2)], 3)
+    nested = Sentence(2, [Proposition("do", 1, [Span("A0", 0, 1), Span("V", 1, 1)])])
+    with pytest.raises(UsageError, match="^x.props:1: predicate 'do': V at words 1 to 1 lies on"):
+        list(RoleSentence(("a", "b"), nested, "x.props:1").examples())
