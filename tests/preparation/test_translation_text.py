@@ -147,7 +147,9 @@ def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     assert text["valid.en"][3] == "a man sees two hats &quot; today . &quot;"
     assert sizes(text, "en") == [60, 5, 4]
     tokenized = {name: corpora.lines(lines) for name, lines in text.items()}
-    assert text_of("multi30k", write_folder(tmp_path / "tokenized", tokenized)) == text
+    assert text_of("multi30k", write_folder(tmp_path / "outer/text", tokenized)) == text
+    with pytest.raises(UsageError, match="outer: holds no val.de"):  # not tokenized again
+        text_of("multi30k", tmp_path / "outer")
 
 
 def test_joined_sentences_of_multi30k_are_tested(text_of, tmp_path):

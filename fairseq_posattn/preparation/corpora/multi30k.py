@@ -20,7 +20,7 @@ RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
-    names = dict(zip(SPLITS, SPLITS, strict=True)) if archive.has("valid.en") else RAW_NAMES
+    names = {split: split for split in SPLITS} if is_tokenized(options) else RAW_NAMES
     return {
         split: partial(read_pairs, archive, [[f"{name}.{language}" for language in LANGUAGES]])
         for split, name in names.items()
@@ -38,6 +38,10 @@ def write_joined(readers: Readers, folder: Path, corpus: Any, options: Namespace
         path.write_text("".join(f"{line}\n" for line in joined), encoding="utf-8")
 
 
+def is_tokenized(options: Namespace) -> bool:
+    """Return whether the source is a folder of the tokenized files, which have other names."""
+    return options.source is not None and (options.source / "valid.en").is_file()
+
+
 def changes(options: Namespace) -> dict[str, Any]:
-    """Tokenize no folder of the tokenized files, which have other names."""
-    return {"tokenized": options.source is not None and (options.source / "valid.en").is_file()}
+    return {"tokenized": is_tokenized(options)}
