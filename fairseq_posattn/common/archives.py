@@ -93,6 +93,18 @@ class Header(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
+def tar_members(
+    stream: IO[bytes], name: object
+) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+    """Yield each member of a tar archive, with the content of a file; damage is a UsageError."""
+    with damage_reported(name), tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as tar:
+        for member in tar:
+            tar.members.clear()  # type: ignore[attr-defined]  # else it stores every header
+            yield member, tar.extractfile(member) if member.isfile() else None
+        while stream.read(1 << 20):
+            pass  # to the checksum at the end of a compressed file
+
+
 def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """Unpack a tar archive of files and folders, compressed or not, into an empty folder.
 
@@ -102,22 +114,17 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
     with open(path, "rb") as file, damage_reported(path):
-        stream = decompressed(file, path)
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
-            for member in archive:
-                archive.members.clear()  # type: ignore[attr-defined]  # else it stores every header
-                left -= member.size + BLOCK
-                if left < 0:
-                    raise UsageError(f"{path} is refused: it would become much larger than it is")
-                target = _target(path, member, folder)
-                if member.isdir():
-                    os.makedirs(target, exist_ok=True)
-                    continue
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                with open(target, "wb") as unpacked:
-                    shutil.copyfileobj(archive.extractfile(member), unpacked)  # type: ignore[arg-type]
-        while stream.read(1 << 20):
-            pass  # to the checksum at the end of a compressed file
+        for member, content in tar_members(decompressed(file, path), path):
+            left -= member.size + BLOCK
+            if left < 0:
+                raise UsageError(f"{path} is refused: it would become much larger than it is")
+            target = _target(path, member, folder)
+            if content is None:
+                os.makedirs(target, exist_ok=True)
+                continue
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as unpacked:
+                shutil.copyfileobj(content, unpacked)
 
 
 def _target(path: StrPath, member: tarfile.TarInfo, folder: StrPath) -> str:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
-from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
+from fairseq_posattn.common.archives import checked, damage_reported, decompressed, tar_members
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text.lines import read_lines
@@ -90,6 +90,17 @@ class Archive:
         for number, line in enumerate(lines, start=1):
             yield f"{self.label(member)}:{number}", line
 
+    def unpacked(self, packed: tuple[str, ...]) -> Iterator[tuple[str, IO[bytes], str]]:
+        """Yield name, stream and name for messages of all files, and of those in archives.
+
+        ``packed`` are the endings of the inner archives' names.
+        """
+        for name, stream in self.members():
+            if name.endswith(packed):
+                yield from self.nested(name).unpacked(())
+            else:
+                yield name, stream, f"{self.name}/{name}"
+
     def label(self, member: str) -> str:
         """Return the name of a file for messages."""
         return f"{self.name}/{member}"
@@ -133,6 +144,10 @@ class Archives(Archive):
     @cached_property
     def names(self) -> list[str]:
         return [name for archive in self.archives for name in archive.names]
+
+    def unpacked(self, packed: tuple[str, ...]) -> Iterator[tuple[str, IO[bytes], str]]:
+        for archive in self.archives:
+            yield from archive.unpacked(packed)
 
     def open(self, member: str) -> Opened:
         return self._holding(member).open(member)
@@ -198,15 +213,10 @@ class Tar(Archive):
         return self.outer.fingerprint()
 
     def members(self) -> Members:
-        with self.opener() as stream, damage_reported(self.name):
-            tar = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=Header)
-            for member in tar:
-                tar.members.clear()  # type: ignore[attr-defined]  # else it stores every header
-                if member.isfile():
-                    content = checked(tar.extractfile(member), self.name)
-                    yield member.name.removeprefix("./"), content
-            while stream.read(1 << 20):
-                pass  # to the checksum at the end of a compressed file
+        with self.opener() as stream:
+            for member, content in tar_members(stream, self.name):
+                if content is not None:
+                    yield member.name.removeprefix("./"), checked(content, self.name)
 
 
 class Zip(Archive):

@@ -44,16 +44,11 @@ def read(archive: Archive, options: Namespace) -> Readers:
     return {part: partial(pairs.read, part, names) for part, names in wanted.items()}
 
 
-def stories(archive: Archive, is_packed: bool = False) -> Iterator[tuple[str, IO[bytes], str]]:
+def stories(archive: Archive) -> Iterator[tuple[str, IO[bytes], str]]:
     """Yield name, stream and label of each story, also of archives of stories in the archive."""
-    packed = []
-    for name, stream in archive.members():
+    for name, stream, label in archive.unpacked(STORIES):
         if name.endswith(".story"):
-            yield PurePosixPath(name).stem, stream, f"{archive.name}/{name}"
-        elif not is_packed and name.endswith(STORIES):
-            packed.append(name)
-    for name in packed:
-        yield from stories(archive.nested(name), is_packed=True)
+            yield PurePosixPath(name).stem, stream, label
 
 
 def read_story(stream: IO[bytes], name: str) -> tuple[str, str]:

@@ -113,7 +113,7 @@ def read_ewt(archive: Archive, options: Namespace) -> Readers:
     listed: dict[str, list[Document]] = {}
     words: dict[Document, dict[int, tuple[str, ...]]] = {}
     roles: dict[Document, dict[int, props.Sentence]] = {}
-    for name, stream, label in _members(archive):
+    for name, stream, label in archive.unpacked(PACKED):
         if f"/{name}".endswith(LISTED):
             paths = filter(None, map(str.strip, read_lines(stream, label)))
             listed[name.rpartition("/")[2]] = [_document(path, WORDS) for path in paths]
@@ -129,17 +129,6 @@ def read_ewt(archive: Archive, options: Namespace) -> Readers:
         if not is_present:
             raise UsageError(f"{archive.name}: holds no {what}")
     return {s: partial(_joined, listed[name], words, roles) for s, name in LISTS.items()}
-
-
-def _members(archive: Archive) -> Iterator[tuple[str, IO[bytes], str]]:
-    """Yield ``(name, stream, label)`` of all files, also of archives in the archive."""
-    for name, stream in archive.members():
-        if name.endswith(PACKED):
-            packed = archive.nested(name)
-            for inner, inner_stream in packed.members():
-                yield inner, inner_stream, packed.label(inner)
-        else:
-            yield name, stream, archive.label(name)
 
 
 def _document(name: str, suffix: str) -> Document:
