@@ -208,6 +208,12 @@ def changes(options: Namespace) -> dict[str, Any]:
     return {"sides": languages(options), "word_rule": rule, "subwords": subwords}
 
 
+def summary_changes(options: Namespace) -> dict[str, Any]:
+    if options.template:
+        return {"word_rule": options.template.rules.word_rule}
+    return {"word_rule": "text" if options.subwords == "sentencepiece" else "spaces"}
+
+
 def kept_by_translation(template: Template) -> dict[str, Any]:
     rules = template.rules
     return {
@@ -244,17 +250,13 @@ def local_files(options: Namespace) -> Archive:
 def write_translations(
     readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace
 ) -> None:
-    """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
-    rule, sides = corpus.word_rule, corpus.sides
-    for side in sides if rule in RULES and not options.template else ():
+    """Write pairs as :func:`write_pairs` does; warn of languages that Moses does not serve."""
+    for side in corpus.sides if corpus.word_rule in RULES and not options.template else ():
         warning = rules_warning(side)
         if code_of(side) in WITHOUT_SPACES:
             warning = f"{side}: Moses has no rules for this language; it splits no words"
         if warning:
             say(f"warning: {warning}; --subwords sentencepiece serves every language")
-    functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
-    if options.template:
-        functions = [options.template.tokenizer(side) for side in sides]
 
     def check(locations: Pair, pair: Pair) -> bool:
         if options.subwords != "none":
@@ -263,29 +265,14 @@ def write_translations(
             check_symbols(line, location, "--subwords sentencepiece")
         return False
 
-    write_pairs(readers, folder, options, sides, functions, check)
-
-
-def write_summaries(readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace) -> None:
-    """Write ``{split}.{side}`` and the raw test set."""
-    rule = words.RULES[word_rule_of_summaries(options)]
-    if options.template:
-        rule = options.template.tokenizer("")
-    write_pairs(readers, folder, options, SIDES, [rule] * 2)
-
-
-def word_rule_of_summaries(options: Namespace) -> str:
-    if options.template:
-        return str(options.template.rules.word_rule)
-    return "text" if options.subwords == "sentencepiece" else "spaces"
+    write_pairs(readers, folder, corpus, options, check)
 
 
 def write_pairs(
     readers: Readers,
     folder: Path,
+    corpus: PairCorpus,
     options: Namespace,
-    sides: Sequence[str],
-    functions: Sequence[Rule],
     check: Callable[[Pair, Pair], bool] = lambda locations, pair: False,
 ) -> None:
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
@@ -293,38 +280,25 @@ def write_pairs(
     ``check`` raises for malformed pairs and finds Moses escapes.
     """
     sampled: list[Pair] = []
-    form = None if options.normalize == "none" else options.normalize
-    for split, pairs in readers.items():
+    sides, form = corpus.sides, None if options.normalize == "none" else options.normalize
+    rules = [_rule_of(corpus, side, options.template) for side in sides]
+
+    def tokenize(pair: Pair) -> tuple[Pair, Pair]:
+        texts = [in_form(line, form) for line in pair]
+        return texts, [rule(text) for rule, text in zip(rules, texts, strict=True)]
+
+    for split, read in readers.items():
         counts, sample = Counter[str](), Sample()
+        pairs = _complete(islice(read(), options.limit), sides, check, counts)
         with (
             LineWriter(folder / split, sides) as writer,
             LineWriter(folder.parent / split, sides if split == "test" else ()) as raw,
         ):
-
-            def complete(
-                pairs: Iterable[tuple[Pair, Pair]], counts: Counter[str] = counts
-            ) -> Iterator[Pair]:
-                for locations, pair in pairs:
-                    if not all(map(is_visible, pair)):
-                        counts["empty"] += 1
-                        continue
-                    counts["escaped"] += check(locations, pair)
-                    counts["copies"] += pair[0] == pair[1]
-                    for side, line in zip(sides, pair, strict=True):
-                        counts[side] += not unicodedata.is_normalized("NFC", line)
-                    yield pair
-
-            def both(pair: Pair) -> tuple[Pair, Pair]:
-                texts = [in_form(line, form) for line in pair]
-                return texts, [f(line) for f, line in zip(functions, texts, strict=True)]
-
-            whole = complete(islice(pairs(), options.limit))
-            title = f"reading {split}"
-            for pair, tokenized in map_lines(both, whole, options.jobs, title):
-                if not all(map(is_visible, tokenized)):  # Moses drops what cannot be printed
+            for pair, tokens in map_lines(tokenize, pairs, options.jobs, f"reading {split}"):
+                if not all(map(is_visible, tokens)):  # Moses drops what cannot be printed
                     counts["empty"] += 1
                     continue
-                writer.write(tokenized)
+                writer.write(tokens)
                 sample.add(pair)
                 if raw.files:
                     raw.write(pair)
@@ -351,6 +325,31 @@ def write_pairs(
             name = sources.get(split, sources["train"])[0]
             raise UsageError(f"{name}: has no pairs for {split}")
     write_sample(sampled, folder, sides)
+
+
+def _rule_of(corpus: PairCorpus, side: str, template: Template | None) -> Rule:
+    if template:
+        return template.tokenizer(side)
+    rule = corpus.word_rule
+    return RULES[rule](side) if rule in RULES else words.RULES[rule]
+
+
+def _complete(
+    pairs: Iterable[tuple[Pair, Pair]],
+    sides: Sequence[str],
+    check: Callable[[Pair, Pair], bool],
+    counts: Counter[str],
+) -> Iterator[Pair]:
+    """Yield the pairs without an empty side; count what the warnings are about."""
+    for locations, pair in pairs:
+        if not all(map(is_visible, pair)):
+            counts["empty"] += 1
+            continue
+        counts["escaped"] += check(locations, pair)
+        counts["copies"] += pair[0] == pair[1]
+        for side, line in zip(sides, pair, strict=True):
+            counts[side] += not unicodedata.is_normalized("NFC", line)
+        yield pair
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
@@ -390,9 +389,9 @@ SUMMARIZATION = SummarizationCorpus(
     summary="custom texts and summaries, in two parallel files or a table",
     local_files=local_files,
     read=read,
-    write=write_summaries,
+    write=write_pairs,
     settings=settings,
-    changes=lambda options: {"word_rule": word_rule_of_summaries(options)},
+    changes=summary_changes,
     kept=kept_by_summaries,
     add_options=add_summary_options,
     subwords="sentencepiece",  # works for any language without tokenization
