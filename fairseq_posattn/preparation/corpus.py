@@ -61,11 +61,6 @@ class Corpus:
         """Return the name of the criterion that trains on it."""
         raise NotImplementedError
 
-    def text_settings(self, options: Namespace) -> dict[str, Any]:
-        """Return all options on which the text depends, by name."""
-        flags = {name: getattr(options, name[2:].replace("-", "_")) for name in self.flags}
-        return flags | self.settings(options)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationCorpus(Corpus):

@@ -99,13 +99,9 @@ def cross_validation(
     for fold in range(FOLDS):
         test = set(order[fold::FOLDS])
         rest = [index for index in range(len(labels)) if index not in test]
-        chosen = held_out([labels[index] for index in rest], seed, valid_fraction)
+        size = held_out_size(valid_fraction, len(rest))
+        chosen = stratified_sample([labels[index] for index in rest], seed, size)
         yield {"valid": {rest[i] for i in chosen}, "test": test}
-
-
-def held_out(labels: Sequence[str | None], seed: int, fraction: float) -> set[int]:
-    """Return the indices of a fraction of the examples, at least one."""
-    return stratified_sample(labels, seed, max(1, round(len(labels) * fraction)))
 
 
 def stratified_sample(labels: Sequence[str | None], seed: int, count: int) -> set[int]:

@@ -30,7 +30,8 @@ class Preparation:
         self.corpus, self.options, self.dest = corpus, options, options.dest
         self.downloads = options.dest.parent / "download"
         # Settings on which the text depends
-        self.settings = {"word_rule": corpus.word_rule, **corpus.text_settings(options)}
+        flags = {name: getattr(options, name[2:].replace("-", "_")) for name in corpus.flags}
+        self.settings = {"word_rule": corpus.word_rule, **flags, **corpus.settings(options)}
         self.described: dict[str, Any] = {}  # fields of preparation.json
         self.template: Template | None = options.template
 

@@ -14,7 +14,7 @@ from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
-from fairseq_posattn.text.vocabulary import SPECIAL
+from fairseq_posattn.text.vocabulary import SPECIAL, read_symbols
 from fairseq_posattn.text.words import single_spaces
 
 MOST = 1000  # pairs of a split
@@ -65,7 +65,7 @@ def measure(
     measured: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, rules.languages, strict=True):
         split, join = splitter(folder, rules, language), joiner(rules, language)
-        known = {line.rpartition(" ")[0] for line in file_lines(folder / f"dict.{language}.txt")}
+        known = {*read_symbols(folder / f"dict.{language}.txt")}
         lines = list(file_lines(folder / f"text/sample.{language}", allow_empty=True))
         back = []
         for line in lines:

@@ -176,7 +176,7 @@ class GptSubwords(Subwords):
         self.tokenizer.save(str(folder / self.files[0]))
 
     def encoder(self, folder: Path) -> Callable[[str], str]:
-        return gpt.splitter(self.tokenizer)
+        return gpt.splitter(folder / self.files[0])
 
     def vocabulary(self, folder: Path) -> list[str]:
         numbers = self.tokenizer.get_vocab()

@@ -95,8 +95,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[An
 def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str], Path], Rows]:
     """Return the reader of a table, by its suffix, its first line and its quotation marks.
 
-    The delimiter is that of the suffix, or the only other by which the first line has the
-    columns.
+    The delimiter is that of the suffix, or the first other by which line 1 has the columns.
     """
     delimiter = FORMATS[file_suffix(path).lower()]
     if delimiter is None:

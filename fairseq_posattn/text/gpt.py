@@ -58,13 +58,12 @@ def read_tokenizer(folder: StrPath) -> Any:
     return tokenizer
 
 
-def splitter(tokenizer: Any) -> Callable[[str], str]:
-    """Return a function from words to subwords by a tokenizer or its file; else a ValueError."""
-    if isinstance(tokenizer, Path):
-        from tokenizers import Tokenizer
+def splitter(path: StrPath) -> Callable[[str], str]:
+    """Return a function from words to subwords by a tokenizer's file; others are a ValueError."""
+    from tokenizers import Tokenizer
 
-        try:
-            tokenizer = Tokenizer.from_file(str(tokenizer))
-        except Exception as error:  # tokenizers raises nothing more special
-            raise ValueError(str(error)) from None
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise ValueError(str(error)) from None
     return lambda line: " ".join(tokenizer.encode(line).tokens)

@@ -7,7 +7,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import StrPath, read_limited
+from fairseq_posattn.common.files import StrPath, read_limited, write_json
 
 NAME = "preparation.json"
 RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of their files
@@ -61,8 +61,7 @@ class Manifest:
 
 def write(folder: StrPath, manifest: Manifest) -> None:
     """Write the manifest of a folder of binarized data."""
-    text = json.dumps(asdict(manifest), indent=1)
-    (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
+    write_json(Path(folder, NAME), asdict(manifest), indent=1)
 
 
 def read(folder: StrPath) -> Manifest | None:

@@ -1,11 +1,7 @@
 """Subwords: byte-pair encoding (Sennrich et al., 2016), SentencePiece and WordPiece.
 
-WordPiece is BERT's (Devlin et al., 2019), by Hugging Face's tokenizers: ``un ##aff ##able``. Text
-is split at spaces and punctuation and, unless cased, lower-cased, without accents if asked. Each
-word is split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
-
-tokenizers numbers characters in random order, which decides between equally frequent pairs, unless
-they are special tokens.
+WordPiece is BERT's (Devlin et al., 2019), by Hugging Face's tokenizers, which number characters in
+random order unless they are special tokens. The order decides between equally frequent pairs.
 """
 
 import io

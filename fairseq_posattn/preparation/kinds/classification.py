@@ -74,10 +74,7 @@ def add_options(corpus: ClassificationCorpus, parser: ArgumentParser) -> None:
 
 
 class ClassificationPreparation(Preparation):
-    """Preparation of labeled sentences, pairs of sentences and documents.
-
-    The text is in words, in the subwords of a language model, or in learned subwords.
-    """
+    """Preparation of labeled sentences, pairs and documents, in words or in subwords."""
 
     def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
         self.kind: Subwords | None = None
@@ -129,7 +126,8 @@ class ClassificationPreparation(Preparation):
             valid: set[int] = set()
             if published == "train" and "valid" not in readers:
                 labels = [example.label for example in islice(read(), options.limit)]
-                valid = held_out.held_out(labels, options.seed, options.valid_fraction)
+                size = held_out.held_out_size(options.valid_fraction, len(labels))
+                valid = held_out.stratified_sample(labels, options.seed, size)
             examples = islice(read(), options.limit)
             for index, example in enumerate(self._tokenized(examples, published, cut)):
                 yield "valid" if index in valid else published, published, example
