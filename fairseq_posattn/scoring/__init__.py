@@ -1,6 +1,3 @@
-"""Scores of what models give: text, classes, roles and rankings. Imports no PyTorch.
-
-``posattn score bleu`` and ``posattn score rouge`` are its commands.
-"""
+"""Scores of what models give: text, classes, roles and rankings. Imports no PyTorch."""
 
 __all__ = ["bleu", "labels", "outputs", "ranking", "result", "roles", "rouge", "significance"]

@@ -1,8 +1,7 @@
 """BLEU in the forms that papers report, chrF, TER, and COMET (Rei et al., 2020, 2022).
 
 ``posattn score bleu --help`` explains the forms. compound-split is that of fairseq's
-compound_split_bleu.sh. sacreBLEU's tokenizer 13a serves languages with spaces between words;
-Japanese and Korean are split into MeCab's words if MeCab is installed, else into characters.
+compound_split_bleu.sh.
 """
 
 import json

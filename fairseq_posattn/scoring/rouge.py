@@ -7,9 +7,7 @@ equals that of ROUGE-1.5.5.pl in all five digits (measured on 1,250 of CNN/Daily
 if its list of irregular forms is not empty, as many guides leave it. Averages differ by up to
 0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random resamples.
 
-ROUGE-1.5.5 sees letters and digits of ASCII only: it separates words at all others. The rule
-``unicode`` has words of letters, marks and digits of every script, private ones too, casefolded,
-and single characters in scripts without spaces between words.
+``posattn score rouge --help`` explains the rules of words.
 """
 
 import os

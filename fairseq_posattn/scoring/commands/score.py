@@ -135,7 +135,7 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
 
 
 def _lengths_of(options: argparse.Namespace, runs: Sequence[Pairs]) -> tuple[str, Sequence[str]]:
-    """Return the texts whose words are counted, and what they are called."""
+    """Return what the texts whose words are counted are called, and these texts."""
     unit, texts = "source", runs[0].sources
     if options.sources is not None:
         texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
