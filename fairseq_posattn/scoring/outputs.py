@@ -95,6 +95,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     prepared = generated.subwords()
     sources = [generated.sources[number] for number in numbers if number in generated.sources]
     sides = [written.get(number, "") for number in numbers], [wanted[number] for number in numbers]
+    known = generated.data[2] if generated.data else 0  # sentences, also skipped after the last
     if marks == "auto" and references is None:  # fairseq writes both sides alike
         kinds = {find_marks(side, prepared) for side in sides} - {"none"}
         marks = kinds.pop() if len(kinds) == 1 else marks
@@ -102,7 +103,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
         remove_marks(sides[0], marks, prepared),
         remove_marks(sides[1], marks, prepared),
         missing=len(wanted) - len(written),
-        skipped=numbers[-1] + 1 - len(numbers),
+        skipped=max(known, numbers[-1] + 1) - len(numbers),
         language=generated.language,
         restored=restored,
         sources=remove_marks(sources, marks, prepared) if len(sources) == len(numbers) else None,

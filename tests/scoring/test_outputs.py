@@ -54,6 +54,9 @@ def test_skipped_references_of_a_file_are_counted(write):
     generated = write("out", "T-1\tother\nH-1\t-1\tb\n")
     counts = {"scored": 1, "missing": 0, "empty": 0, "skipped": 1}
     assert from_generated(generated).counts() == counts
+    log = "10:00:00 | INFO | fairseq.tasks.translation | data-bin test de-en 4 examples\n"
+    longer = write("longer", f"{log}T-1\tother\nH-1\t-1\tb\n")  # the last two are skipped, too
+    assert from_generated(longer).counts() == counts | {"skipped": 3}
     pairs = from_generated(generated, write("ref", "A\nB\nC\n"))
     assert pairs.hypotheses == ["", "b", ""]
     assert pairs.references == ["A", "B", "C"]
