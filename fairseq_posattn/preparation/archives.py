@@ -86,9 +86,9 @@ class Archive:
 
     def numbered_lines(self, member: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
         """Yield ``(FILE:LINE, line)`` of a file."""
-        lines = self.lines(member, partial(read_lines, encoding=encoding))
+        name, lines = self.label(member), self.lines(member, partial(read_lines, encoding=encoding))
         for number, line in enumerate(lines, start=1):
-            yield f"{self.label(member)}:{number}", line
+            yield f"{name}:{number}", line
 
     def unpacked(self, packed: tuple[str, ...]) -> Iterator[tuple[str, IO[bytes], str]]:
         """Yield name, stream and name for messages of all files, and of those in archives.

@@ -13,7 +13,7 @@ from archive_files import gzipped, tarred, write_folder, zipped
 from fairseq_posattn.common import archives
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.archives import Folder, open_archive
 from fairseq_posattn.preparation.corpora.cnn_dailymail import stories
 from fairseq_posattn.text.lines import read_lines
 
@@ -285,3 +285,11 @@ def test_nested_archives_of_stories_are_read_two_levels_deep(write):
     for _ in range(50):
         inner = tarred({"deep/cnn_stories.tgz": inner, "b.story": b"x"}, "gz")
     assert [name for name, _, _ in stories(open_archive(write(inner)))] == ["b", "b"]
+
+
+def test_a_folder_is_not_searched_for_each_line(tmp_path, monkeypatch):
+    find, searches = Folder._find, []
+    monkeypatch.setattr(Folder, "_find", lambda *names: searches.append(names) or find(*names))
+    folder = open_archive(write_folder(tmp_path, {"text": "a\n" * 9}))
+    assert len(list(folder.numbered_lines("text"))) == 9
+    assert len(searches) < 9
