@@ -26,27 +26,20 @@ PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
 REVIEW = re.compile(r"^[ \t]*<review>(.*?)^\s*</review>", re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"^\s*<(rating|review_text)>\s*\n(.*?)\n\s*</\1>", re.DOTALL | re.MULTILINE)
 
-Rows = Iterator[tuple[str, list[str]]]  # FILE:LINE and the fields of each row
-
 
 def read_zhang(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    rows, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
+    suffix = "csv" if archive.has("train.csv") else "txt"
     files = {split: f"{split}.{suffix}" for split in ("train", "test")}
-    return {s: partial(numbered_rows, rows, archive, file, classes) for s, file in files.items()}
+    return {split: partial(numbered_rows, archive, file, classes) for split, file in files.items()}
 
 
-def _csv_rows(archive: Archive, member: str) -> Rows:
-    return csv_rows(archive.lines(member), archive.label(member))
-
-
-def _tab_rows(archive: Archive, member: str) -> Rows:
-    return ((location, line.split("\t")) for location, line in archive.numbered_lines(member))
-
-
-def numbered_rows(
-    rows: Callable[[Archive, str], Rows], archive: Archive, member: str, classes: Sequence[str]
-) -> Iterator[Example]:
-    for location, row in rows(archive, member):
+def numbered_rows(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
+    """Yield the examples of a table in CSV or, by another name, with tabs."""
+    if member.endswith(".csv"):
+        rows = csv_rows(archive.lines(member), archive.label(member))
+    else:
+        rows = ((at, line.split("\t")) for at, line in archive.numbered_lines(member))
+    for location, row in rows:
         if len(row) < 2:
             raise UsageError(f"{location}: a row without a text")
         label = examples.numbered_class(row[0].strip(), classes, location, first=1)
@@ -77,9 +70,9 @@ def read_amazon(archive: Archive, options: Namespace) -> Readers:
 def review_examples(archive: Archive, members: Sequence[str]) -> Iterator[Example]:
     """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
     for member in members:
-        text = "\n".join(archive.lines(member))
+        name, text = archive.label(member), "\n".join(archive.lines(member))
         for review in REVIEW.finditer(text):
-            location = f"{archive.label(member)}:{text.count(chr(10), 0, review.start()) + 1}"
+            location = f"{name}:{text.count(chr(10), 0, review.start()) + 1}"
             fields = dict(FIELD.findall(review[1]))
             if "review_text" not in fields:
                 raise UsageError(f"{location}: a review without <review_text>")

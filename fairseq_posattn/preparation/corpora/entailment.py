@@ -8,7 +8,7 @@ the mismatched set for testing. SICK (Marelli et al., 2014) has relatedness from
 import re
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -24,11 +24,6 @@ NO_AGREEMENT = "-"
 KEYS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
 SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
 SNLI_FILES = {split: f"snli_1.0_{part}.jsonl" for split, part in SNLI_PARTS.items()}
-MULTINLI_FILES = {
-    "train": "multinli_1.0_train.jsonl",
-    "valid": "multinli_1.0_dev_matched.jsonl",
-    "test": "multinli_1.0_dev_mismatched.jsonl",
-}
 SICK_WHOLE = "SICK.txt"
 SICK_PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
 ENTAILMENT = "entailment_judgment"
@@ -36,8 +31,7 @@ SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps
 
 
 def read_snli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    files = SNLI_FILES.items()
-    readers = {split: partial(json_examples, archive, file, classes) for split, file in files}
+    readers = dict(read_json(archive, options, classes, SNLI_FILES))
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
         readers = {s: partial(separate_examples, archive, part, classes) for s, part in parts}
@@ -65,9 +59,10 @@ def _length(text: str) -> int:
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def read_multinli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    files = MULTINLI_FILES.items()
-    return {split: partial(json_examples, archive, file, classes) for split, file in files}
+def read_json(
+    archive: Archive, options: Namespace, classes: Sequence[str], files: Mapping[str, str]
+) -> Readers:
+    return {s: partial(json_examples, archive, file, classes) for s, file in files.items()}
 
 
 def json_examples(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
