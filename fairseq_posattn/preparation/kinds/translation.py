@@ -82,6 +82,7 @@ class PairPreparation(Preparation):
         self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
         self.joined = not getattr(options, "separate_dictionaries", False)
         self.downloads = options.dest / "download"
+        self.most: int | None = getattr(options, "max_pieces", None)  # subwords of a line
         self.splits, self.sides = corpus.splits(options), corpus.sides
         self.prefix, self.is_own = kind.prefix if kind else "", corpus.recipe is None
         raw = [f"{name}.{side}" for side in self.sides for name in ("test", "text/sample")]
@@ -122,9 +123,8 @@ class PairPreparation(Preparation):
             files = [f"text/{name}" for name in kind.files]
             stages.run("learning subwords", files, learn, **kind.settings)
             limits = {"longest": corpus.longest, "ratio": corpus.ratio}
-            most = getattr(self.options, "max_pieces", None)
             outputs = self._files(kind.prefix, self.splits)
-            stages.run("subwords", outputs, split, max_pieces=most, **limits)
+            stages.run("subwords", outputs, split, max_pieces=self.most, **limits)
 
     def _files(self, prefix: str, splits: Sequence[str]) -> list[str]:
         return [f"text/{prefix}{split}.{side}" for split in splits for side in self.sides]
@@ -143,15 +143,14 @@ class PairPreparation(Preparation):
 
     def _split(self, kind: Subwords, train: str, work: Path) -> None:
         longest, ratio = self.corpus.longest, self.corpus.ratio
-        most = getattr(self.options, "max_pieces", None)
         encoder = kind.encoder(work / "text")
         for split in self.splits:
             pairs: Iterable[Pair] = self._pairs(work, train if split == "train" else split)
             pairs = map_pairs([encoder] * 2, pairs, self.options.jobs, f"splitting {split}")
             if longest is not None and split == "train":
                 pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
-            if most is not None:
-                pairs = _cut(pairs, most, split, self.sides)
+            if self.most is not None:
+                pairs = _cut(pairs, self.most, split, self.sides)
             write_pairs(pairs, work / f"text/{kind.prefix}{split}", self.sides)
 
     def binarize(self, work: Path) -> None:
@@ -198,8 +197,8 @@ class PairPreparation(Preparation):
             report.report_counts(counts, corpus.published, self.options.limit, "pairs")
             return report.next_commands(corpus, dest)
         texts = {split: self._pairs(dest, f"{self.prefix}{split}") for split in SPLITS}
-        most = getattr(self.options, "max_pieces", LONGEST)
-        report.report_splits(texts, sides, lambda pair: pair[0], most)  # compared by their sources
+        # Pairs are compared by their sources.
+        report.report_splits(texts, sides, lambda pair: pair[0], self.most or LONGEST)
         if rules := read_manifest(dest):
             round_trip.report(rules.round_trip)
         start = None
