@@ -34,7 +34,6 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def can_draw() -> bool:
-    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 

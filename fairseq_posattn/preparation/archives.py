@@ -220,8 +220,6 @@ class Tar(Archive):
 
 
 class Zip(Archive):
-    """A zip archive."""
-
     def members(self) -> Members:
         with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             for item in archive.infolist():

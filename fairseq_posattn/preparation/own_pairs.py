@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import held_out, like
+from fairseq_posattn.preparation import held_out, like, tables
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import (
     SIDES,
@@ -28,14 +28,6 @@ from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import LineWriter, Pair, Rule, say_left_out
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
 from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, USUAL_MERGES
-from fairseq_posattn.preparation.tables import (
-    HELP,
-    file_suffix,
-    files_as_archive,
-    read_rows,
-    text_lines,
-    text_of,
-)
 from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text import words
 from fairseq_posattn.text.languages import code_hint, code_of, file_code, is_language
@@ -64,17 +56,17 @@ ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 def read_pairs(paths: Sequence[Path], columns: Sequence[str] | None) -> Iterator[tuple[Pair, Pair]]:
     """Yield ``(locations, pair)`` of two parallel files, or of rows of a table with ``columns``."""
     if columns:
-        for location, values in read_rows(paths[0], columns):
+        for location, values in tables.read_rows(paths[0], columns):
             locations = (location, location)
-            yield locations, tuple(map(text_of, values, columns, locations))
+            yield locations, tuple(map(tables.text_of, values, columns, locations))
     else:
-        lines = parallel_lines(**{str(path): text_lines(path) for path in paths})
+        lines = parallel_lines(**{str(path): tables.text_lines(path) for path in paths})
         for number, pair in enumerate(lines, start=1):
             yield tuple(f"{path}:{number}" for path in paths), pair
 
 
 def _add_file_options(parser: ArgumentParser, sides: tuple[str, str]) -> None:
-    training = f"the training set: {HELP}"
+    training = f"the training set: {tables.HELP}"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
     files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
     parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
@@ -158,7 +150,7 @@ def languages(options: Namespace) -> tuple[str, ...]:
 
     With ``--like`` they must be the model's, and its languages are the default of other suffixes.
     """
-    inferred = _columns(options) or [file_suffix(path)[1:] for path in options.train]
+    inferred = _columns(options) or [tables.file_suffix(path)[1:] for path in options.train]
     template, sides = options.template, []
     expected = template.rules.languages if template else (None, None)
     for side, default, model in zip(SIDES, inferred, expected, strict=True):
@@ -244,7 +236,7 @@ def _held_size(options: Namespace, split: str) -> int | float | None:
 
 
 def local_files(options: Namespace) -> Archive:
-    return files_as_archive(chain.from_iterable(find_files(options).values()))
+    return tables.files_as_archive(chain.from_iterable(find_files(options).values()))
 
 
 def write_translations(

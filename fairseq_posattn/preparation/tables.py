@@ -11,13 +11,7 @@ from typing import IO, Any
 
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.archives import (
-    COMPRESSED,
-    Archives,
-    Reader,
-    SingleFile,
-    open_archive,
-)
+from fairseq_posattn.preparation import archives
 from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import csv_rows, read_lines
 from fairseq_posattn.text.plain_text import in_form
@@ -40,17 +34,17 @@ MOST_LINES = 10_000  # of a field; more stand between two quotation marks that a
 Rows = Iterator[tuple[str, dict[str, Any]]]  # FILE:LINE, and values by column
 
 
-def open_file(path: Path) -> SingleFile:
+def open_file(path: Path) -> archives.SingleFile:
     """Return a :class:`.SingleFile`; raise :exc:`UsageError` for a folder or an archive."""
-    archive = open_archive(path)
-    if not isinstance(archive, SingleFile):
+    archive = archives.open_archive(path)
+    if not isinstance(archive, archives.SingleFile):
         raise UsageError(f"{path}: not a text file; unpack it and name the file")
     return archive
 
 
-def files_as_archive(paths: Iterable[Path]) -> Archives:
+def files_as_archive(paths: Iterable[Path]) -> archives.Archives:
     """Return text files as one archive, for its fingerprint."""
-    return Archives("files", list(map(open_file, paths)))
+    return archives.Archives("files", list(map(open_file, paths)))
 
 
 def text_of(value: Any, column: str, location: str) -> str:
@@ -60,10 +54,10 @@ def text_of(value: Any, column: str, location: str) -> str:
 
 def file_suffix(path: Path) -> str:
     """Return the suffix of a file's name before that of its compression."""
-    return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
+    return Path(path.stem if path.suffix in archives.COMPRESSED else path.name).suffix
 
 
-def text_lines(path: Path, reader: Reader = read_lines) -> Iterator[Any]:
+def text_lines(path: Path, reader: archives.Reader = read_lines) -> Iterator[Any]:
     """Yield the lines of a text file in UTF-8, compressed or not."""
     with open_file(path).open_only() as stream:
         yield from reader(stream, path)

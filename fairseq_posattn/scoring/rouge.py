@@ -30,13 +30,8 @@ from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.words import OTHER_END, split_sentences
 
-__all__ = [
-    "document_sentences",
-    "ignored_share",
-    "rouge_by_files2rouge",
-    "rouge_of_each",
-    "sentences",
-]
+__all__ = ["document_sentences", "ignored_share", "rouge_by_files2rouge", "rouge_of_each"]
+__all__ += ["sentences"]
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")

@@ -60,7 +60,6 @@ class Manifest:
 
 
 def write(folder: StrPath, manifest: Manifest) -> None:
-    """Write the manifest of a folder of binarized data."""
     write_json(Path(folder, NAME), asdict(manifest), indent=1)
 
 

@@ -161,7 +161,6 @@ def _cores() -> int:
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "posattn prepare") -> int:
-    """Run ``posattn prepare``."""
     parser = ArgumentParser(
         prog=prog,
         description="Prepare a published data set, or your own data, for training.",

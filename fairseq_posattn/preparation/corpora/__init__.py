@@ -6,20 +6,13 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from fairseq_posattn.preparation.corpus import (
-    ClassificationCorpus,
-    RecommendationCorpus,
-    SummarizationCorpus,
-    TaggingCorpus,
-    TranslationCorpus,
-)
+from fairseq_posattn.preparation import corpus
 from fairseq_posattn.preparation.download import FILES, TABLES
 
 FUNCTIONS = ("read", "write", "settings", "add_options", "changes", "splits")
 
 
 def _read(kind: str, build: type[Any]) -> dict[str, Any]:
-    """Return the data sets of a kind by name."""
     corpora = {}
     for name, row in TABLES[kind].items():
         row = {key: tuple(cell) if isinstance(cell, list) else cell for key, cell in row.items()}
@@ -44,8 +37,8 @@ def _changes(changed: Mapping[str, dict[str, Any]], options: Namespace) -> dict[
     return result
 
 
-TRANSLATION = _read("translation", TranslationCorpus)
-SUMMARIZATION = _read("summarization", SummarizationCorpus)
-CLASSIFICATION = _read("classification", ClassificationCorpus)
-TAGGING = _read("tagging", TaggingCorpus)
-RECOMMENDATION = _read("recommendation", RecommendationCorpus)
+TRANSLATION = _read("translation", corpus.TranslationCorpus)
+SUMMARIZATION = _read("summarization", corpus.SummarizationCorpus)
+CLASSIFICATION = _read("classification", corpus.ClassificationCorpus)
+TAGGING = _read("tagging", corpus.TaggingCorpus)
+RECOMMENDATION = _read("recommendation", corpus.RecommendationCorpus)

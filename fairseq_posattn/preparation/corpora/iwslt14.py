@@ -13,15 +13,9 @@ from typing import IO
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import parallel
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
-from fairseq_posattn.preparation.parallel import (
-    LineWriter,
-    map_pairs,
-    read_pairs,
-    tokenizers,
-    write_text,
-)
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import is_clean
 
@@ -59,8 +53,8 @@ def read(archive: Archive, options: Namespace) -> Readers:
     training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
     tests = [[_find_set(archive, names, name, side) for side in LANGUAGES] for name in TEST_SETS]
     return {
-        "train": partial(read_pairs, archive, [training], spoken_lines),
-        "test": partial(read_pairs, archive, tests, read_segments),
+        "train": partial(parallel.read_pairs, archive, [training], spoken_lines),
+        "test": partial(parallel.read_pairs, archive, tests, read_segments),
     }
 
 
@@ -77,12 +71,12 @@ def _find_set(archive: Archive, names: list[str], test_set: str, language: str) 
 
 def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
     """Write the pairs; every 23rd clean pair of training is for validation."""
-    limit, rules = options.limit, tokenizers(corpus, "train")
-    tokenized = map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
+    limit, rules = options.limit, parallel.tokenizers(corpus, "train")
+    tokenized = parallel.map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
-        LineWriter(folder / "train", LANGUAGES) as train,
-        LineWriter(folder / "valid", LANGUAGES) as valid,
+        parallel.LineWriter(folder / "train", LANGUAGES) as train,
+        parallel.LineWriter(folder / "valid", LANGUAGES) as valid,
     ):
         for number, pair in enumerate(clean, start=1):
             writer = valid if number % VALID_EVERY == 0 else train
@@ -90,7 +84,7 @@ def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Na
                 writer.write(pair)
             elif train.count == valid.count == limit:
                 break
-    write_text({"test": readers["test"]}, folder, corpus, options)
+    parallel.write_text({"test": readers["test"]}, folder, corpus, options)
 
 
 def spoken_lines(stream: IO[bytes], name: str) -> Iterator[str]:

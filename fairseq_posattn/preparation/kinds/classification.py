@@ -20,7 +20,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import held_out, report, vectors
+from fairseq_posattn.preparation import held_out, report, segmentation, vectors
 from fairseq_posattn.preparation.corpus import (
     FOLDS,
     POSITIONS,
@@ -33,12 +33,6 @@ from fairseq_posattn.preparation.examples import Example, checked_text
 from fairseq_posattn.preparation.like import unknown_tokens
 from fairseq_posattn.preparation.parallel import LineWriter, Rule
 from fairseq_posattn.preparation.pipeline import Preparation
-from fairseq_posattn.preparation.segmentation import (
-    GptSubwords,
-    ModelSubwords,
-    SentencePieces,
-    Subwords,
-)
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import gpt
 from fairseq_posattn.text.lines import file_lines, one_line
@@ -77,17 +71,17 @@ class ClassificationPreparation(Preparation):
     """Preparation of labeled sentences, pairs and documents, in words or in subwords."""
 
     def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
-        self.kind: Subwords | None = None
+        self.kind: segmentation.Subwords | None = None
         if template := options.template:
             options = Namespace(**{**vars(options), "cased": not template.rules.lower})
-            self.kind = ModelSubwords(template)
+            self.kind = segmentation.ModelSubwords(template)
         elif options.language_model:
             corpus = replace(corpus, subwords=gpt.SUBWORDS)
-            self.kind = GptSubwords(options)
+            self.kind = segmentation.GptSubwords(options)
         elif corpus.subwords:  # they lose nothing
             changed = {"cased": True, "bpe_operations": corpus.bpe_operations}
             options = Namespace(**{**vars(options), **changed})
-            self.kind = SentencePieces(options)
+            self.kind = segmentation.SentencePieces(options)
         super().__init__(corpus, options)
         self.parts, self.texts = corpus.parts, corpus.texts
         self.columns = {"dict.txt": corpus.inputs, "labels.txt": ["label"]}
@@ -178,7 +172,7 @@ class ClassificationPreparation(Preparation):
         stages.run("vocabulary", ["dict.txt"], partial(self._write_subwords, self.kind))
         stages.run("binarized data", self.binarized, self.binarize)
 
-    def _write_subwords(self, kind: Subwords, work: Path) -> None:
+    def _write_subwords(self, kind: segmentation.Subwords, work: Path) -> None:
         if self.template:
             shutil.copyfile(self.template.dictionary(self.corpus.inputs[0]), work / "dict.txt")
             return
