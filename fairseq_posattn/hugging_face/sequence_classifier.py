@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
-from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
+from fairseq_posattn.model.classifier import ClassificationHead, Marks, SentenceEncoder
 from fairseq_posattn.model.sentence_batches import pad_right
 
 
@@ -22,13 +22,14 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
     def __init__(self, config: PosAttnTextConfig):
         super().__init__(config)
-        cfg = self.options = Namespace(**(config.options or {}))
+        cfg = Namespace(**(config.options or {}))
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
         words.weight.requires_grad = not cfg.freeze_embeddings
         ends = config.sentence_end_ids or ()
         marks = Marks(config.pad_token_id, config.eos_token_id, config.separator_id, ends)
         self.encoder = SentenceEncoder(cfg, words, marks)
-        self.head = build_head(cfg, self.encoder, config.num_labels, config.encodes_pairs)
+        dim = self.encoder.pair_dim if config.encodes_pairs else self.encoder.output_dim
+        self.head = ClassificationHead(cfg, dim, config.num_labels)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -65,7 +66,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             is_second = token_type_ids.eq(1)
             pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
-        logits = self.head(encode_features(self.options, self.encoder, input_ids, pairs))
+        logits = self.head(self.encoder.features(input_ids, pairs))
         loss = None
         if labels is not None and self.config.num_labels == 1:
             loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))

@@ -4,9 +4,9 @@ import math
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import drop
@@ -45,8 +45,7 @@ class SequenceEncoder(nn.Module):
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         hidden = self.encoder(self.dropout(vectors), key_padding_mask)
-        pooled: Tensor = self.pooling(hidden, key_padding_mask)
-        return pooled
+        return self.pooling(hidden, key_padding_mask)
 
 
 class SentenceEncoder(nn.Module):
@@ -57,11 +56,7 @@ class SentenceEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        cfg: Namespace,
-        embed_tokens: nn.Embedding,
-        marks: Marks,
-        language_model: nn.Module | None = None,
+        self, cfg: Namespace, embed_tokens: nn.Embedding, marks: Marks, language_model: Any = None
     ):
         super().__init__()
         dim = embed_tokens.embedding_dim
@@ -77,26 +72,30 @@ class SentenceEncoder(nn.Module):
         if cfg.hierarchical:
             self.sentences = SequenceEncoder(cfg, self.words.output_dim)
         self.output_dim = (self.sentences or self.words).output_dim
+        self.combine, times = PAIR_FEATURES[str(cfg.pair_features)]
+        self.pair_dim = times * self.output_dim
         self.longest = min(cfg.max_positions, getattr(language_model, "longest", math.inf))
 
     @property
     def layers(self) -> Iterable[nn.Module]:
         """Layers of ``--encoder transformer`` over tokens, else an empty list."""
-        layers: Iterable[nn.Module] = getattr(self.words.encoder, "layers", [])
-        return layers
+        return getattr(self.words.encoder, "layers", [])
+
+    def features(
+        self, tokens: Tensor, pair_tokens: Tensor | None, losses: list[Tensor] | None = None
+    ) -> Tensor:
+        """Return the head's input: ``[B, output_dim]``, or of pairs ``[B, pair_dim]``."""
+        features = self(tokens, losses=losses)
+        if pair_tokens is not None:
+            features = self.combine(features, self(pair_tokens, losses=losses))
+        return features
 
     def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        losses: list[Tensor] | None = None,
+        self, src_tokens: Tensor, src_lengths: Any = None, losses: list[Tensor] | None = None
     ) -> Tensor:
-        """Encode sentences to ``[B, output_dim]``.
+        """Encode ``[B, T]``, padded on either side, rows ending with ``</s>``.
 
-        Args:
-            src_tokens: ``[B, T]``, padded on either side, rows ending with ``</s>``.
-            src_lengths: unused; the padding symbol marks padding.
-            losses: list to which the language model's losses, ``[B]``, are appended.
+        The losses ``[B]`` of the language model are appended to ``losses``.
         """
         if src_tokens.size(1) > self.longest:
             raise UsageError(
@@ -107,15 +106,12 @@ class SentenceEncoder(nn.Module):
         pad = self.marks.pad
         tokens = strip_eos(src_tokens, pad, self.marks.eos)
         if self.language_model is not None:
-            encoded: Tensor = self.words(*self.language_model(tokens, losses))
-            return encoded
+            return self.words(*self.language_model(tokens, losses))
         if self.sentences is None:
             return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
-        vectors, padding = documents.gather(self._encode_groups(documents.sentences))
-        encoded = self.sentences(vectors, padding)
-        return encoded
+        return self.sentences(*documents.gather(self._encode_groups(documents.sentences)))
 
     def _encode_groups(self, tokens: Tensor) -> Tensor:
         """Encode groups of similar length, so that one long sentence does not pad all others."""
@@ -131,8 +127,7 @@ class SentenceEncoder(nn.Module):
         if self.ngrams is not None:
             more, absent = self.ngrams(tokens, padding)
             vectors, padding = torch.cat([vectors, more], 1), torch.cat([padding, absent], 1)
-        encoded: Tensor = self.words(vectors, padding)
-        return encoded
+        return self.words(vectors, padding)
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
@@ -155,9 +150,7 @@ class Highway(nn.Module):
     ``map_dropout`` zeroes features of the inputs of W and V, drawn separately. f is ``activation``.
     """
 
-    def __init__(
-        self, dim: int, activation: Callable[[Tensor], Tensor] = F.elu, map_dropout: float = 0.0
-    ):
+    def __init__(self, dim: int, activation: Callable[[Tensor], Tensor], map_dropout: float):
         super().__init__()
         self.activation = activation
         self.map_dropout = map_dropout
@@ -167,8 +160,7 @@ class Highway(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         gate = torch.sigmoid(self.gate(drop(x, self.map_dropout, self.training)))
         mapped = self.activation(self.map(drop(x, self.map_dropout, self.training)))
-        output: Tensor = gate * mapped + (1 - gate) * x
-        return output
+        return gate * mapped + (1 - gate) * x
 
 
 class ClassificationHead(nn.Module):
@@ -194,28 +186,4 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``[B, input_dim]`` to logits ``[B, num_classes]``."""
-        logits: Tensor = self.layers(features)
-        return logits
-
-
-def build_head(
-    cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool
-) -> ClassificationHead:
-    """Build the classification head for sentences or, with ``pairs``, sentence pairs."""
-    _, width = PAIR_FEATURES[str(cfg.pair_features)]
-    return ClassificationHead(cfg, encoder.output_dim * (width if pairs else 1), classes)
-
-
-def encode_features(
-    cfg: Namespace,
-    encoder: SentenceEncoder,
-    tokens: Tensor,
-    pair_tokens: Tensor | None = None,
-    losses: list[Tensor] | None = None,
-) -> Tensor:
-    """Return the head's input: ``[B, D]`` of sentences, ``[B, 4 D]`` or ``[B, 2 D]`` of pairs."""
-    features: Tensor = encoder(tokens, losses=losses)
-    if pair_tokens is not None:
-        combine, _ = PAIR_FEATURES[str(cfg.pair_features)]
-        features = combine(features, encoder(pair_tokens, losses=losses))
-    return features
+        return self.layers(features)

@@ -171,9 +171,8 @@ class PosAttnClassifier(LogitsModel):
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
         """Add a head; the task calls this."""
-        self.classification_heads[name] = networks.build_head(
-            self.cfg, self.encoder, num_classes, self.encodes_pairs
-        )
+        dim = self.encoder.pair_dim if self.encodes_pairs else self.encoder.output_dim
+        self.classification_heads[name] = networks.ClassificationHead(self.cfg, dim, num_classes)
 
     def forward(
         self,
@@ -191,7 +190,7 @@ class PosAttnClassifier(LogitsModel):
         sentences', or None.
         """
         losses: list[Tensor] | None = [] if language_model_losses else None
-        features = networks.encode_features(self.cfg, self.encoder, src_tokens, pair_tokens, losses)
+        features = self.encoder.features(src_tokens, pair_tokens, losses)
         if classification_head_name is not None:
             features = self.classification_heads[classification_head_name](features)
         return features, torch.stack(losses).mean(0) if losses else None
