@@ -1,6 +1,6 @@
 """Activations, dropout and the feed-forward sublayer."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -60,11 +60,7 @@ class Dropout(nn.Dropout):
         return drop(x, self.probability)
 
     def make_generation_fast_(
-        self,
-        name: str,
-        retain_dropout: bool = False,
-        retain_dropout_modules: Collection[str] | None = None,
-        **unused: Any,
+        self, retain_dropout: bool = False, retain_dropout_modules: Any = None, **unused: Any
     ) -> None:
         """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
         selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
@@ -86,8 +82,7 @@ class FeedForward(nn.Module):
         self.fc2 = Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.fc2(self._hide(x))
-        return output
+        return self.fc2(self._hide(x))
 
     def without_output_bias(self, streams: DropoutStreams, x: Tensor) -> Tensor:
         """Return :meth:`forward` without ``output_bias``, by kernels where the activation is ReLU.
@@ -98,8 +93,7 @@ class FeedForward(nn.Module):
             hidden = dropped_relu(streams, self.fc1(x), self.dropout.probability)
         else:
             hidden = self._hide(x)
-        output: Tensor = self.fc2(hidden, with_bias=False)
-        return output
+        return self.fc2(hidden, with_bias=False)
 
     @property
     def output_bias(self) -> Tensor:

@@ -59,10 +59,8 @@ class PretrainedLanguageModel(nn.Module):
     def forward(self, tokens: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return hidden states ``[N, L + 2, C]`` of start, tokens and end, and their padding.
 
-        Args:
-            tokens: ``[N, L]``, padded on the right, without start and end tokens.
-            losses: list to which the losses ``[N]`` are appended: the mean negative log-likelihood
-                of a sentence's tokens and its end.
+        ``tokens`` are ``[N, L]``, padded on the right, without start and end tokens. The losses
+        ``[N]``, the mean negative log-likelihood of tokens and end, are appended to ``losses``.
         """
         pad = self.marks.pad
         tokens = F.pad(F.pad(tokens, (1, 0), value=self.marks.bos), (0, 1), value=pad)

@@ -34,10 +34,16 @@ class LayerDescription(LayerSizes):
     encoder_dim: int = 0  # features that a decoder's layer attends to; 0 for none
 
 
-def describe_layer(cfg: Namespace, sublayers: Sequence[str], **sizes: Any) -> LayerDescription:
-    """Return the description of a layer with the activation and dropout of the flags."""
+def describe_layer(
+    cfg: Namespace, side: Namespace, sublayers: Sequence[str], **sizes: Any
+) -> LayerDescription:
+    """Return the description of a layer of an encoder or a decoder, whose sizes ``side`` has."""
     return LayerDescription(
         tuple(sublayers),
+        embed_dim=side.embed_dim,
+        num_heads=side.attention_heads,
+        ffn_dim=side.ffn_embed_dim,
+        normalize_before=side.normalize_before,
         activation=str(cfg.activation_fn),
         dropout=cfg.dropout,
         attention_dropout=cfg.attention_dropout,

@@ -4,8 +4,7 @@ Inputs and outputs are ``[T, B, C]``. Weights are initialized as in fairseq's mu
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,6 +15,8 @@ from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
 from fairseq_posattn.attention.fused import DropoutStreams
 from fairseq_posattn.model.caches import EncodedCache, IncrementalState, PositionCache, RowMoves
 from fairseq_posattn.model.feed_forward import Dropout
+
+WithWeights = tuple[Tensor, Tensor | None]  # attention weights, None unless ``need_weights``
 
 
 class PackedLinear(Linear):
@@ -36,24 +37,15 @@ class PackedLinear(Linear):
         return packed.chunk(self.parts, dim=-1)
 
 
-@dataclass(frozen=True)
-class ConcatenatedHeads:
-    """Activation (None: the identity), then dropout of the concatenated heads."""
-
-    activation: Callable[[Tensor], Tensor] | None = None
-    dropout: float = 0.0
-
-
-PLAIN = ConcatenatedHeads()
-
-
 class OutputLinear(Linear):
     """Output projection ``[T, B, C]`` of the concatenated heads, after activation and dropout."""
 
-    def __init__(self, embed_dim: int, heads: ConcatenatedHeads):
-        super().__init__(embed_dim, embed_dim)
-        self.activation = heads.activation
-        self.dropout = Dropout(heads.dropout, type(self).__name__)
+    def __init__(
+        self, dim: int, activation: Callable[[Tensor], Tensor] | None = None, dropout: float = 0.0
+    ):
+        super().__init__(dim, dim)
+        self.activation = activation
+        self.dropout = Dropout(dropout, type(self).__name__)
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.weight)
@@ -77,36 +69,34 @@ def merge_heads(x: Tensor) -> Tensor:
 class MultiheadAttention(nn.Module):
     """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
-    ``projections`` are the linear layers of queries, keys and values, by attribute. Padding masks
-    are bool, batch first, True where padded. ``incremental_state`` is the cache of incremental
-    decoding.
+    ``projections`` are the linear layers of queries, keys and values, by attribute; ``heads`` are
+    options of :class:`OutputLinear`. ``attend`` of subclasses returns the concatenated heads
+    ``[T, B, C]`` and the weights ``[B, H, T, Tk]``. Padding masks are bool, batch first, True where
+    padded. ``incremental_state`` is the cache of incremental decoding.
     """
 
+    attend: Callable[..., WithWeights]
+
     def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        heads: ConcatenatedHeads,
-        **projections: PackedLinear,
+        self, dim: int, num_heads: int, mechanism: Mechanism, projections: Any, **heads: Any
     ):
         super().__init__()
-        if embed_dim % num_heads:
-            raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
+        if dim % num_heads:
+            raise ValueError(f"{dim} features cannot be divided among {num_heads} heads")
         self.num_heads = num_heads
         for name, projection in projections.items():
             self.add_module(name, projection)
         self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, heads)
+        self.out_proj = OutputLinear(dim, **heads)
 
-    def forward(self, x: Tensor, *args: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
-        """Map ``[T, B, C]`` to ``[T, B, C]``; arguments and weights: see :meth:`attend`."""
+    def forward(self, x: Tensor, *args: Any, **options: Any) -> WithWeights:
+        """Map ``[T, B, C]`` to ``[T, B, C]``; arguments and weights are those of ``attend``."""
         heads, weights = self.attend(x, *args, **options)
         return self.out_proj(heads), weights
 
     def without_output_bias(
         self, streams: DropoutStreams, x: Tensor, *args: Any, **options: Any
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> WithWeights:
         """Return :meth:`forward` without ``output_bias``, which the residual sum's kernel adds."""
         heads, weights = self.attend(x, *args, **options)
         return self.out_proj(heads, with_bias=False), weights
@@ -116,28 +106,11 @@ class MultiheadAttention(nn.Module):
         """The bias that :meth:`without_output_bias` lacks."""
         return self.out_proj.bias
 
-    def attend(self, x: Tensor, *args: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
-        """Return the concatenated heads ``[T, B, C]`` and the weights.
-
-        The weights are ``[B, H, T, Tk]``, or None unless ``need_weights``.
-        """
-        raise NotImplementedError
-
     def run_mechanism(
-        self,
-        x: Tensor,
-        vectors: Iterable[Tensor],
-        key_padding_mask: Tensor | None,
-        need_weights: bool,
-        encoded: Mapping[str, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        self, x: Tensor, *vectors: Tensor, need_weights: bool, **options: Any
+    ) -> WithWeights:
         """Return the context ``[B, H, Tq, D]`` and the weights; ``vectors`` are Q, K and V."""
-        attended = self.mechanism(
-            *(x.transpose(0, 1), *vectors),
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-            encoded=encoded,
-        )
+        attended = self.mechanism(x.transpose(0, 1), *vectors, need_weights=need_weights, **options)
         return attended if need_weights else (attended, None)
 
 
@@ -146,12 +119,9 @@ class MultiheadSelfAttention(MultiheadAttention):
 
     qkv_proj: PackedLinear
 
-    def __init__(
-        self, embed_dim: int, num_heads: int, mechanism: Mechanism, heads: ConcatenatedHeads = PLAIN
-    ):
-        qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if mechanism.projects_key else 2)
-        super().__init__(embed_dim, num_heads, mechanism, heads, qkv_proj=qkv_proj)
-        self.projects_key = mechanism.projects_key
+    def __init__(self, dim: int, num_heads: int, mechanism: Mechanism, **heads: Any):
+        qkv_proj = PackedLinear(dim, dim, parts=3 if mechanism.projects_key else 2)
+        super().__init__(dim, num_heads, mechanism, {"qkv_proj": qkv_proj}, **heads)
 
     def attend(
         self,
@@ -159,13 +129,13 @@ class MultiheadSelfAttention(MultiheadAttention):
         key_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> WithWeights:
         """Attend from each position of ``x`` to ``x`` and the cached positions before it.
 
         With ``incremental_state``, ``x`` and its padding mask are those of the newest positions.
         """
         parts = self.qkv_proj.split(x)
-        query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
+        query, key, value = parts if len(parts) == 3 else (parts[0], x, parts[1])
         encoded = None
         if incremental_state is not None:
             newest = {"key": key, "value": value}
@@ -185,7 +155,8 @@ class MultiheadSelfAttention(MultiheadAttention):
             if self.mechanism.encodes_keys:
                 encoded = {name: tensor.movedim(0, 2) for name, tensor in tensors.items()}
         vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
-        context, weights = self.run_mechanism(x, vectors, key_padding_mask, need_weights, encoded)
+        options = {"key_padding_mask": key_padding_mask, "encoded": encoded}
+        context, weights = self.run_mechanism(x, *vectors, need_weights=need_weights, **options)
         return merge_heads(context), weights
 
 
@@ -196,18 +167,13 @@ class MultiheadCrossAttention(MultiheadAttention):
     kv_proj: PackedLinear
 
     def __init__(
-        self,
-        embed_dim: int,
-        encoder_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        heads: ConcatenatedHeads = PLAIN,
+        self, dim: int, encoder_dim: int, num_heads: int, mechanism: Mechanism, **heads: Any
     ):
         projections = {
-            "query_proj": PackedLinear(embed_dim, embed_dim, parts=1),
-            "kv_proj": PackedLinear(encoder_dim, embed_dim, parts=2),
+            "query_proj": PackedLinear(dim, dim, parts=1),
+            "kv_proj": PackedLinear(encoder_dim, dim, parts=2),
         }
-        super().__init__(embed_dim, num_heads, mechanism, heads, **projections)
+        super().__init__(dim, num_heads, mechanism, projections, **heads)
 
     def attend(
         self,
@@ -216,7 +182,7 @@ class MultiheadCrossAttention(MultiheadAttention):
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> WithWeights:
         """Attend from each position of ``x`` to the encoder's output.
 
         Args:
@@ -239,9 +205,10 @@ class MultiheadCrossAttention(MultiheadAttention):
             attended = stored.attend(query, need_weights)
             context, weights = attended if need_weights else (attended, None)
         else:
-            key, value = self._project(encoder_out) if stored is None else stored.vectors
-            vectors = query, key, value
-            context, weights = self.run_mechanism(x, vectors, encoder_padding_mask, need_weights)
+            vectors = self._project(encoder_out) if stored is None else stored.vectors
+            context, weights = self.run_mechanism(
+                x, query, *vectors, key_padding_mask=encoder_padding_mask, need_weights=need_weights
+            )
         context = context.view(batch, self.num_heads, hypotheses, length, -1)
         context = context.permute(3, 0, 2, 1, 4).reshape(length, x.size(1), -1)  # [T, B*N, C]
         if weights is not None:  # [B, H, N*T, S]

@@ -71,21 +71,16 @@ def _packed_product(layer: Linear) -> Callable[[Tensor], Tensor]:
 
 
 @torch.no_grad()
-def quantize_linear_layers(model: nn.Module) -> int:
+def quantize_linear_layers(model: nn.Module) -> None:
     """Let a model's linear layers multiply in int8; the model can no longer be trained.
 
     Weights have a scale per output feature, inputs one per call. Embeddings, attention and layer
     norms stay float32. Where fairseq's own models use a weight without calling its layer, as in
     their encoder's attention, it stays float32, too.
-
-    Returns:
-        number of quantized layers.
     """
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    for layer in layers:
+    for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
         matmul = partial(pytorch.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
-    return len(layers)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
@@ -98,7 +93,6 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
-        return packed
+        return torch.ops.quantized.linear_prepack(weight, layer.bias)
     finally:
         torch.backends.quantized.engine = engine

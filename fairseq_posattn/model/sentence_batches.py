@@ -65,17 +65,10 @@ class SplitDocuments:
 def split_documents(
     tokens: Tensor, pad: int, separator: int, ends: Tensor | None = None
 ) -> SplitDocuments:
-    """Split documents into sentences at the separator and after tokens that end a sentence.
+    """Split documents ``[B, T]``, padded on the right, into sentences, without empty ones.
 
-    Empty sentences are left out.
-
-    Args:
-        tokens: ``[B, T]``, padded on the right.
-        separator: symbol between sentences, which belongs to none.
-        ends: indices of the tokens that end a sentence and belong to it.
-
-    Raises:
-        UsageError: a document has no tokens.
+    ``separator`` is the symbol between sentences, which belongs to none; ``ends`` are indices of
+    tokens that end a sentence and belong to it. Raise UsageError if a document has no tokens.
     """
     separates = tokens.eq(separator)
     is_token = tokens.ne(pad) & ~separates  # [B, T]

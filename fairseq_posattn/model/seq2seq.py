@@ -7,7 +7,6 @@ and :class:`Decoder` build the same modules, with the same parameter names, with
 
 import math
 from argparse import Namespace
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,27 +24,14 @@ from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, 
 def describe_encoder_layer(cfg: Namespace) -> LayerDescription:
     """Return the description of the encoder's layers; the options are nested as in fairseq."""
     names = parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
-    return _describe(cfg, cfg.encoder, names, max_positions=cfg.max_source_positions)
+    return describe_layer(cfg, cfg.encoder, names, max_positions=cfg.max_source_positions)
 
 
 def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
     """Return the description of the decoder's layers."""
     names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
     sizes = {"max_positions": cfg.max_target_positions, "encoder_dim": cfg.encoder.embed_dim}
-    return _describe(cfg, cfg.decoder, names, causal=True, **sizes)
-
-
-def _describe(
-    cfg: Namespace, side: Namespace, names: Sequence[str], **sizes: Any
-) -> LayerDescription:
-    return describe_layer(
-        *(cfg, names),
-        embed_dim=side.embed_dim,
-        num_heads=side.attention_heads,
-        ffn_dim=side.ffn_embed_dim,
-        normalize_before=side.normalize_before,
-        **sizes,
-    )
+    return describe_layer(cfg, cfg.decoder, names, causal=True, **sizes)
 
 
 def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
@@ -71,14 +57,13 @@ class Side:
     dropout_module: nn.Module
     layer_norm: nn.Module | None  # after the last layer
 
-    def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Tensor:
+    def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Any:
         """Add positions to token embeddings ``[B, T, C]``, normalize and drop features."""
         if positions is not None:
             x = x + positions.to(x.dtype)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        dropped: Tensor = self.dropout_module(x)
-        return dropped
+        return self.dropout_module(x)
 
 
 class EncoderPass(Side):
@@ -169,8 +154,8 @@ class DecoderPass(Side):
         if full_context_alignment:
             raise ValueError("posattn_transformer has no full-context alignment: it is causal")
         assert encoder_out is not None  # fairseq's signature has a default
-        source = encoder_out["encoder_out"][0]
-        source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+        padded = next(iter(encoder_out["encoder_padding_mask"]), None)
+        source = encoder_out["encoder_out"][0], padded
         aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x = self._embed(prev_output_tokens, incremental_state).transpose(0, 1)  # [T, B, C]
         newest = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
@@ -179,11 +164,7 @@ class DecoderPass(Side):
         padding = None if is_unseen else find_padding(newest, self.padding_idx)
         attention, states = None, [x]
         for number, layer in enumerate(self.layers):
-            x, weights, _ = layer(
-                *(x, source, source_padding, incremental_state),
-                self_attn_padding_mask=padding,
-                need_attn=number == aligned,
-            )
+            x, weights = layer(x, *source, incremental_state, padding, number == aligned)
             states.append(x)
             if weights is not None:
                 attention = weights[:alignment_heads].mean(0)  # of [H, B, T, S]
@@ -214,8 +195,7 @@ class Encoder(EncoderPass, nn.Module):
         super().__init__()
         layer = describe_encoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.encoder, layer, embed_tokens)
-        layers = (EncoderLayer(layer, cfg) for _ in range(cfg.encoder.layers))
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(EncoderLayer(layer, cfg) for _ in range(cfg.encoder.layers))
         self.layer_norm = nn.LayerNorm(layer.embed_dim) if layer.normalize_before else None
 
 
@@ -226,9 +206,8 @@ class Decoder(DecoderPass, nn.Module):
         super().__init__()
         layer = describe_decoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.decoder, layer, embed_tokens)
-        layers = (DecoderLayer(layer, cfg) for _ in range(cfg.decoder.layers))
-        self.layers = nn.ModuleList(layers)
-        self.num_layers = len(self.layers)
+        self.layers = nn.ModuleList(DecoderLayer(layer, cfg) for _ in range(cfg.decoder.layers))
+        self.num_layers = cfg.decoder.layers
         normalized = layer.normalize_before and not cfg.no_decoder_final_norm
         self.layer_norm = nn.LayerNorm(layer.embed_dim) if normalized else None
         features = cfg.decoder.output_dim
@@ -238,32 +217,20 @@ class Decoder(DecoderPass, nn.Module):
         if cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
 
-    def forward(
-        self,
-        tokens: Tensor,
-        encoder_out: dict[str, list[Any]],
-        incremental_state: IncrementalState | None = None,
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, *args: Any) -> Any:
         """Return logits ``[B, T, V]``; see :meth:`DecoderPass.extract_features`."""
-        features, _ = self.extract_features(tokens, encoder_out, incremental_state)
-        logits: Tensor = self.output_projection(features)
-        return logits
+        return self.output_projection(self.extract_features(tokens, *args)[0])
 
 
 def _add_embeddings(
-    module: "Encoder | Decoder",
-    cfg: Namespace,
-    side: Namespace,
-    layer: LayerDescription,
-    embed_tokens: nn.Embedding,
+    module: Side, cfg: Namespace, side: Namespace, layer: LayerDescription, words: nn.Embedding
 ) -> None:
-    assert embed_tokens.padding_idx is not None
-    module.padding_idx = embed_tokens.padding_idx
-    module.embed_tokens = embed_tokens
+    assert words.padding_idx is not None
+    module.padding_idx, module.embed_tokens = words.padding_idx, words
     module.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(layer.embed_dim)
     module.embed_positions = None
     if not (cfg.no_token_positional_embeddings or replace_positions(layer.sublayers)):
         positions = LearnedPositions if side.learned_pos else SinusoidalPositions
-        module.embed_positions = positions(layer.max_positions, layer.embed_dim, module.padding_idx)
+        module.embed_positions = positions(layer.max_positions, layer.embed_dim, words.padding_idx)
     module.layernorm_embedding = nn.LayerNorm(layer.embed_dim) if cfg.layernorm_embedding else None
     module.dropout_module = Dropout(cfg.dropout, type(module).__name__)

@@ -11,11 +11,7 @@ from fairseq_posattn.attention.fused import DropoutStreams, Sum, uses_kernels
 from fairseq_posattn.model.caches import IncrementalState
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
-from fairseq_posattn.model.multihead import (
-    ConcatenatedHeads,
-    MultiheadCrossAttention,
-    MultiheadSelfAttention,
-)
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 
 CROSS = "cross"
 FEED_FORWARD = "ffn"
@@ -128,31 +124,26 @@ class DecoderLayer(Layer):
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
-        self_attn_mask: Tensor | None = None,
-        self_attn_padding_mask: Tensor | None = None,
-        need_attn: bool = False,
-        need_head_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None, None]:
-        """Map ``[T, B, C]`` to ``[T, B, C]`` and the cross-attention weights or None.
+        padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Map ``[T, B, C]`` to ``[T, B, C]`` and cross-attention weights ``[H, B, T, S]`` or None.
 
-        Args:
-            encoder_out: ``[S, B, encoder_dim]``; padding masks are bool, batch first.
-            self_attn_mask: unused: the mechanisms are causal by construction.
-            need_attn, need_head_weights: return weights ``[H, B, T, S]``; never in training,
-                where no criterion of these models reads them.
+        ``encoder_out`` is ``[S, B, encoder_dim]``; padding masks are bool, batch first. In training
+        there are no weights: no criterion of these models reads them.
         """
-        need_weights = (need_attn or need_head_weights) and self.need_attn and not self.training
+        need_weights = need_weights and self.need_attn and not self.training
         attention = None
         for residual in self.sublayers:
             sublayer = residual.sublayer
             if isinstance(sublayer, MultiheadSelfAttention):
-                x, _ = residual(x, self_attn_padding_mask, incremental_state)
+                x, _ = residual(x, padding_mask, incremental_state)
             elif isinstance(sublayer, MultiheadCrossAttention):
                 source = encoder_out, encoder_padding_mask
                 x, attention = residual(x, *source, incremental_state, need_weights)
             else:
                 x, _ = residual(x)
-        return _total(x), None if attention is None else attention.transpose(0, 1), None
+        return _total(x), None if attention is None else attention.transpose(0, 1)
 
     def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
         """Set whether generation reads the attention; fairseq calls this."""
@@ -161,15 +152,15 @@ class DecoderLayer(Layer):
 
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:
     activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
-    dim, heads = layer.embed_dim, ConcatenatedHeads(activation, config.heads_dropout)
+    dim, heads = layer.embed_dim, {"activation": activation, "dropout": config.heads_dropout}
     sublayer: Sublayer
     if name == FEED_FORWARD:
         sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
     elif name == CROSS:
         mechanism = MECHANISMS["san"](config, replace(layer, causal=False))
         sizes = dim, layer.encoder_dim, layer.num_heads
-        sublayer = MultiheadCrossAttention(*sizes, mechanism, heads)
+        sublayer = MultiheadCrossAttention(*sizes, mechanism, **heads)
     else:
         mechanism = MECHANISMS[name](config, layer)
-        sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, heads)
+        sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, **heads)
     return Residual(sublayer, layer, str(config.attention_impl))

@@ -4,7 +4,7 @@ Import its names from here instead of fairseq: its first import is quiet, and it
 patched, because this module registers the plugin first.
 """
 
-# ruff: noqa: E402
+# ruff: noqa: E402, F401
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -27,10 +27,3 @@ from fairseq.tasks import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-
-__all__ = ["BARTModel", "BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqDataset"]
-__all__ += ["FairseqEncoder", "FairseqTask", "tasks"]
-__all__ += ["GenerationConfig", "SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
-__all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils", "data_utils"]
-__all__ += ["load_checkpoint_to_cpu", "options", "pack_constraints", "utils"]
-__all__ += ["ARCH_MODEL_NAME_REGISTRY", "MODEL_DATACLASS_REGISTRY"]

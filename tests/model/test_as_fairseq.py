@@ -25,7 +25,8 @@ def test_dropout_that_is_retained(names, retained):
     ours, theirs = Dropout(0.5, "Residual").eval(), FairseqDropout(0.5, "Residual").eval()
     x = torch.ones(200)
     for module in (ours, theirs):
-        module.make_generation_fast_("a", retain_dropout=retained, retain_dropout_modules=names)
+        options = {"retain_dropout": retained, "retain_dropout_modules": names}
+        module.make_generation_fast_(name="a", **options)
     drops = retained and names != ["FeedForward"]
     for module in (ours, theirs):
         assert set(module(x).tolist()) == ({0.0, 2.0} if drops else {1.0})

@@ -1,6 +1,7 @@
 """``--encoder cnn`` (Kim, 2014) and ``--encoder hierarchical_cnn`` (Gehring et al., 2017)."""
 
 from argparse import Namespace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -60,25 +61,21 @@ class HierarchicalCNN(nn.Module):
                 x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
             seen = drop(x, self.dropout, self.training)
             x = x + F.glu(convolve(layer, seen), dim=1)
-        output: Tensor = self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
-        return output
+        return self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
 
 
 def build_convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
     """Build a convolution with Xavier uniform weights and zero bias."""
-    layer = nn.Conv1d(input_dim, output_dim, width)
+    layer: Any = nn.Conv1d(input_dim, output_dim, width)
     nn.init.xavier_uniform_(layer.weight)
-    assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
 
 
-def convolve(layer: nn.Module, tokens: Tensor) -> Tensor:
+def convolve(layer: Any, tokens: Tensor) -> Tensor:
     """Convolve ``[B, C, T]`` with zeros at both ends; an even width looks ahead one more token."""
-    assert isinstance(layer, nn.Conv1d)
     (width,) = layer.kernel_size
-    convolved: Tensor = layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
-    return convolved
+    return layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
 
 
 def parse_widths(text: str) -> list[int]:

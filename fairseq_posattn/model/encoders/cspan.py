@@ -14,7 +14,7 @@ from fairseq_posattn.attention.mechanism import AttentionFunction, check_choice
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import dot_product_attention
-from fairseq_posattn.model.encoders.recurrent import BiLSTM
+from fairseq_posattn.model.encoders.recurrent import build_bilstm
 from fairseq_posattn.model.mechanisms import select_implementation
 
 # Table 5 and Figure 2: (a) no positions, (b) sinusoidal positions, (c) relative positions, (d) the
@@ -25,10 +25,7 @@ FUSIONS = ("none", "position", "relative_position", *WITH_LSTM)
 
 
 def unprojected_attention(
-    x: Tensor,
-    key_padding_mask: Tensor | None = None,
-    impl: str = "auto",
-    need_weights: bool = False,
+    x: Tensor, key_padding_mask: Tensor | None, impl: str, need_weights: bool = False
 ) -> Attended:
     """Return ``softmax(X X' / sqrt(C)) X``, ``[B, T, C]`` (eq. 4), and weights ``[B, 1, T, T]``."""
     x = x.unsqueeze(1)  # [B, 1, T, C]: one head
@@ -58,34 +55,31 @@ class SemanticPositionalAttention(nn.Module):
         self.impl = select_implementation(dot_product_attention, cfg)
         self.output_dim = dim
         self.semantic_norm = nn.LayerNorm(dim)
-        self.relative: RelativePositionAttention | None = None
-        self.semantic_attention: AttentionFunction | None = None
-        self.lstm: BiLSTM | None = None
-        self.positional_attention: AttentionFunction | None = None
-        self.positional_norm: nn.LayerNorm | None = None
-        if fusion == "relative_position":
+        self.is_relative = fusion == "relative_position"
+        if self.is_relative:
             self.relative = RelativePositionAttention(dim, 1, cfg.rpr_max_distance)
         else:
             self.semantic_attention = AttentionFunction(unprojected_attention)
+        self.attends_twice = fusion in ("parallel", "cascaded")
+        self.lstm = None
         if fusion in WITH_LSTM:
-            self.lstm = BiLSTM(dim, dim, cfg.lstm_layers, cfg.dropout)
-        if fusion in ("parallel", "cascaded"):
+            self.lstm = build_bilstm(dim, dim, cfg.lstm_layers, cfg.dropout)
+        if self.attends_twice:
             self.positional_attention = AttentionFunction(unprojected_attention)
             self.positional_norm = nn.LayerNorm(dim)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        if self.relative is not None:
+        if self.is_relative:
             heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
             attended = self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
         else:
-            assert self.semantic_attention is not None
             placed = with_positions(tokens) if self.fusion == "position" else tokens
             attended = self.semantic_attention(placed, key_padding_mask, self.impl)
         semantic = drop(self.semantic_norm(attended), self.dropout, self.training)  # S
         if self.lstm is None:
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else tokens, key_padding_mask)
-        if self.positional_attention is not None and self.positional_norm is not None:
+        if self.attends_twice:
             attended = self.positional_attention(positional, key_padding_mask, self.impl)
             positional = self.positional_norm(attended)  # P
         positional = drop(positional, self.dropout, self.training)

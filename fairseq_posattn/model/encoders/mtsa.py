@@ -60,5 +60,4 @@ class TensorizedEncoder(nn.Module):
         else:
             query, key = self.query_map(value), self.key_map(value)
         context = self.attention(tokens, query, key, value, key_padding_mask=key_padding_mask)
-        heads: Tensor = context.transpose(1, 2)
-        return heads.flatten(2)
+        return context.transpose(1, 2).flatten(2)

@@ -17,27 +17,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 ONNX_GATES = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
 
 
-def run_network(
-    network: nn.RNNBase, tokens: Tensor, key_padding_mask: Tensor | None = None
-) -> Tensor:
-    """Return the states of a ``batch_first`` network, ``[B, T, output_dim]``; zero where padded.
-
-    Tokens are padded on the right; the backward direction starts at the last token before padding.
-    The first position of a row of padding alone is not zero.
-    """
-    if key_padding_mask is None:
-        unpadded: Tensor = network(tokens)[0]
-        return unpadded
-    lengths = (~key_padding_mask).sum(1).clamp(min=1)
-    if torch.onnx.is_in_onnx_export():  # ONNX has no packed sequences
-        return _run_in_onnx(network, tokens, lengths)
-    packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
-    states, _ = network(packed)
-    return pad_packed_sequence(states, batch_first=True, total_length=tokens.size(1))[0]
-
-
 def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Return the same as a graph node: the LSTM or GRU of ONNX, which takes lengths ``[B]``."""
+    """Return the states as a graph node: the LSTM or GRU of ONNX, which takes lengths ``[B]``."""
     directions = 1 + network.bidirectional
     attributes: dict[str, Any] = {
         "hidden_size": network.hidden_size,
@@ -73,6 +54,8 @@ def halve_features(output_dim: int) -> int:
 class Recurrent(nn.Module):
     """Hidden states of an LSTM or GRU, the directions concatenated to ``output_dim`` features.
 
+    They are ``[B, T, output_dim]``, zero where padded, but for the first position of a row of
+    padding alone. Tokens are padded on the right; the backward direction starts at the last token.
     ``dropout`` acts between layers; ``name`` is the network's in the state dictionary.
     """
 
@@ -88,32 +71,27 @@ class Recurrent(nn.Module):
     ):
         super().__init__()
         self.output_dim = output_dim
-        network = kind(
-            input_dim,
-            halve_features(output_dim) if bidirectional else output_dim,
-            layers,
-            batch_first=True,
-            bidirectional=bidirectional,
-            dropout=dropout if layers > 1 else 0.0,
-        )
-        self.add_module(name, network)
+        size = halve_features(output_dim) if bidirectional else output_dim
+        options = {"bidirectional": bidirectional, "dropout": dropout if layers > 1 else 0.0}
+        self.add_module(name, kind(input_dim, size, layers, batch_first=True, **options))
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        (network,) = self.children()
-        assert isinstance(network, nn.RNNBase)
-        return run_network(network, tokens, key_padding_mask)
+        network: Any = next(self.children())
+        if key_padding_mask is None:
+            return network(tokens)[0]
+        lengths = (~key_padding_mask).sum(1).clamp(min=1)
+        if torch.onnx.is_in_onnx_export():  # ONNX has no packed sequences
+            return _run_in_onnx(network, tokens, lengths)
+        packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = network(packed)
+        return pad_packed_sequence(states, batch_first=True, total_length=tokens.size(1))[0]
 
 
-class BiLSTM(Recurrent):
-    """Bidirectional LSTM of CSPAN and ``--encoder bilstm``; arguments as :class:`Recurrent`."""
-
-    def __init__(self, input_dim: int, output_dim: int, layers: int = 1, dropout: float = 0.0):
-        super().__init__(nn.LSTM, input_dim, output_dim, layers, dropout, True, name="lstm")
-
+build_bilstm = partial(Recurrent, nn.LSTM, bidirectional=True, name="lstm")  # of CSPAN, too
 
 NETWORKS: dict[str, Callable[..., Recurrent]] = {
     "lstm": partial(Recurrent, nn.LSTM),
-    "bilstm": BiLSTM,
+    "bilstm": build_bilstm,
     "bigru": partial(Recurrent, nn.GRU, bidirectional=True),
 }
 

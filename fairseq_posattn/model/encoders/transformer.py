@@ -61,14 +61,10 @@ def describe_encoder_layer(
             f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
             "--encoder-hidden-dim or those of a token"
         )
-    return mechanisms.describe_layer(
-        *(cfg, names),
-        embed_dim=hidden_dim,
-        num_heads=heads,
-        ffn_dim=cfg.encoder_ffn_embed_dim,
-        max_positions=cfg.max_positions,
-        normalize_before=cfg.encoder_normalize_before,
-    )
+    sizes = {"embed_dim": hidden_dim, "ffn_embed_dim": cfg.encoder_ffn_embed_dim}
+    norm = cfg.encoder_normalize_before
+    side = Namespace(attention_heads=heads, normalize_before=norm, **sizes)
+    return mechanisms.describe_layer(cfg, side, names, max_positions=cfg.max_positions)
 
 
 class AttentionEncoder(nn.Module):
