@@ -4,22 +4,14 @@ Each patched function states the defect in fairseq 0.12.2 and fairseq-fixed 0.12
 names other versions. A function of fairseq has one patch. :mod:`~.patching` applies them.
 """
 
+# ruff: noqa: F401, I001
 from fairseq_posattn.compat import patching
 
 with patching.quietly():  # the first import of fairseq warns, and its commands log to stdout
-    import fairseq.checkpoint_utils  # noqa: F401, I001
+    import fairseq.checkpoint_utils
 
     from fairseq_posattn.compat import command_line, console, data, fingerprints, generation
     from fairseq_posattn.compat import labelled_rows, lines, loading, resuming, saving, updates
     from fairseq_posattn.compat import validation
 
-MODULES = (
-    *(loading, command_line, console, data, fingerprints, labelled_rows, generation, lines),
-    *(resuming, saving, updates, validation),
-)
-
-
-def apply() -> None:
-    """Patch fairseq; calling it again changes nothing."""
-    for module in MODULES:
-        patching.apply(module.__name__)
+apply = patching.apply

@@ -1,8 +1,8 @@
 """Import of fairseq, and the decorators that patch it.
 
 A decorator above a function names what it patches: ``@around(Trainer, "state_dict")``. Nothing
-happens before the name of its module is given to :func:`apply`. A function of fairseq has one
-patch; if that has several steps, they are functions that it calls in order.
+happens before :func:`apply` is called. A function of fairseq has one patch; if that has several
+steps, they are functions that it calls in order.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import inspect
 import logging
 import sys
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -22,9 +21,8 @@ from omegaconf import OmegaConf
 
 Function = Callable[..., Any]  # of fairseq, or a patch of it
 MARK = "wrapped_by_fairseq_posattn"
-# By module name: what apply calls, in order, and the patched functions, by owner and name.
-_steps: dict[str, list[Function]] = defaultdict(list)
-targets: dict[str, list[tuple[object, str]]] = defaultdict(list)
+steps: list[Function] = []  # what apply calls, in order
+targets: list[tuple[object, str]] = []  # the patched functions, by owner and name
 
 
 @contextlib.contextmanager
@@ -128,15 +126,15 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def apply(module: str) -> None:
-    """Apply the patches of a module; calling it again changes nothing."""
-    for step in _steps[module]:
+def apply() -> None:
+    """Patch fairseq; calling it again changes nothing."""
+    for step in steps:
         step()
 
 
 def when_applied(step: Function) -> Function:
     """Let :func:`apply` call this function each time."""
-    _steps[step.__module__].append(step)
+    steps.append(step)
     return step
 
 
@@ -147,13 +145,14 @@ def around(owner: object, name: str) -> Function:
     """
 
     def decorate(patch: Function) -> Function:
+        @functools.wraps(patch)
         def step() -> None:
             target = owner() if callable(owner) and not isinstance(owner, type) else owner
             if target is not None:
                 wrap(target, name, patch)
 
-        _steps[patch.__module__].append(step)
-        targets[patch.__module__].append((owner, name))
+        steps.append(step)
+        targets.append((owner, name))
         return patch
 
     return decorate

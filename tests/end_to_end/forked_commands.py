@@ -122,11 +122,11 @@ def leave_out(*names):
         decorate = around(owner, name)
         return lambda patch: patch if patch.__name__ in names else decorate(patch)
 
-    def apply_without(module):
-        for name in names:
-            if hasattr(sys.modules[module], name):  # a step is called or entered
-                setattr(sys.modules[module], name, lambda *args, **kwargs: nullcontext())
-        apply(module)
+    def apply_without():
+        for module in {sys.modules[step.__module__] for step in patching.steps}:
+            for name in vars(module).keys() & {*names}:  # a step is called or entered
+                setattr(module, name, lambda *args, **kwargs: nullcontext())
+        apply()
 
     patching.around, patching.apply = around_others, apply_without
 
