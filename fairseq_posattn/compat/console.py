@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from argparse import ArgumentParser
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,38 +123,23 @@ def validate_in_one_process(cfg: Any, main: Any) -> None:
 
 
 # Lines by subset and number of the example; None if predictions are not written.
-_predictions: dict[str, dict[int, str]] | None = None
-
-
-def writes_predictions() -> bool:
-    return _predictions is not None
-
-
-def add_predictions(
-    task: Any, ids: Iterable[int], predicted: Iterable[object], expected: Iterable[object]
-) -> None:
-    """Add the predictions for a batch of the subset that the task loaded last."""
-    if _predictions is None:
-        return
-    lines = _predictions.setdefault(next(reversed(task.datasets)), {})
-    for number, prediction, target in zip(ids, predicted, expected, strict=True):
-        lines[number] = f"{prediction}\t{target}\n"
+predictions: dict[str, dict[int, str]] | None = None
 
 
 @around(validate, "main")
 def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores."""
-    global _predictions
+    global predictions
     folder = cfg.common_eval.results_path
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        _predictions = {}
+        predictions = {}
     try:
         reason = "cannot be validated with the criterion and the task of its settings ({})"
         with explained(f"{cfg.common_eval.path} {reason}"):  # fairseq names no file
             main(cfg, *args, **kwargs)
-        for subset, lines in (_predictions or {}).items():
+        for subset, lines in (predictions or {}).items():
             text = "".join(lines[number] for number in sorted(lines))
             write_text(Path(folder) / f"predictions-{subset}.txt", text)
     finally:
-        _predictions = None
+        predictions = None

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 from torch import nn
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.criterions.sentences import score_pairs
+from fairseq_posattn.training.criterions.sentences import score_columns
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -155,9 +155,10 @@ def test_relatedness_logs_only_the_loss_in_training():
 
 @pytest.mark.parametrize("correlation", ["pearson", "spearman"])
 def test_constant_and_infinite_predictions_have_no_correlation(correlation):
-    pairs = torch.tensor([[1.0, 0], [1, 1], [1, 2]], dtype=torch.float64)
-    assert score_pairs(correlation, pairs) == 0
-    assert math.isnan(score_pairs(correlation, pairs.log()))
+    columns = torch.tensor([[1.0, 1, 1], [1, 1, 1], [0, 1, 2]], dtype=torch.float64)
+    assert score_columns(correlation, columns) == 0
+    columns[1:] = columns[1:].log()
+    assert math.isnan(score_columns(correlation, columns))
 
 
 class LinearModel(nn.Module):

@@ -31,9 +31,7 @@ class NewsRecommendation(SummedCriterion):
         }
     }
 
-    def forward(
-        self, model: Any, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, the number of clicks or impressions, and the logging output."""
         if model.training or "titles" in sample["net_input"]:
             scores = model(**sample["net_input"]).float()  # [B, 1 + N]

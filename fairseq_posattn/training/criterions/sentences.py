@@ -69,7 +69,7 @@ class SummedCriterion(FairseqCriterion):
             if logged := [log[key] for log in logging_outputs if key in log]:
                 metrics.log_scalar_sum(f"_{key}", sum(logged))
                 for name, function in derived.items():
-                    metrics.log_derived(name, _derive(f"_{key}", *function))
+                    metrics.log_derived(name, functools.partial(_derive, f"_{key}", *function))
 
 
 class SentenceCriterion(SummedCriterion):
@@ -81,26 +81,24 @@ class SentenceCriterion(SummedCriterion):
     """
 
     tasks = SENTENCE_TASKS
+    measures_training = True  # else only validation
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
         if not hasattr(task.cfg, "num_classes"):
             fix = "give --task sentence_prediction or sentence_pair_prediction"
             raise UsageError(f"--criterion {cfg._name}: is for sentences; {fix}")
-        self.head = cfg.classification_head_name
-        self.l2, self.l2_all = cfg.l2, cfg.l2_all
-        self.language_model_weight = cfg.language_model_weight
+        self.cfg, self.head = cfg, cfg.classification_head_name
 
-    def forward(
-        self, model: Any, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, number of sentences, and log, whose loss has no penalties."""
         if self.head not in getattr(model, "classification_heads", {}):
             tasks = "--task sentence_prediction or sentence_pair_prediction"
             fix = f"give one of the _classifier architectures and {tasks}"
             name = type(model).__name__
             raise UsageError(f"{name} has no classification head {self.head!r}; {fix}")
-        is_auxiliary = self.language_model_weight and model.training
+        weight, l2 = self.cfg.language_model_weight, self.cfg.l2
+        is_auxiliary = weight and model.training
         inputs = {**sample["net_input"], "classification_head_name": self.head}
         if is_auxiliary:
             inputs["language_model_losses"] = True
@@ -108,25 +106,23 @@ class SentenceCriterion(SummedCriterion):
         logits = logits.float()  # [B, K]
         targets = sample["target"].view(-1)  # [B]
         loss, count = self.loss(logits, targets), targets.numel()
-        logged = {
-            "loss": loss.detach(),
-            "ntokens": sample["ntokens"],
-            "nsentences": count,
-            "sample_size": count,
-            **self.measure(logits.detach(), targets, sample["id"], training=model.training),
-        }
-        if console.writes_predictions() and not model.training:
+        logged = {"loss": loss.detach(), "ntokens": sample["ntokens"]}
+        logged |= {"nsentences": count, "sample_size": count}
+        if self.measures_training or not model.training:
+            logged |= self.measure(logits.detach(), targets, sample["id"])
+        if console.predictions is not None and not model.training:
+            lines = console.predictions.setdefault(next(reversed(self.task.datasets)), {})
             answers = self.answers(logits.detach()), self.answers_of(targets)
-            console.add_predictions(self.task, sample["id"].tolist(), *answers)
-        if self.l2 and model.training:
-            loss = loss + count * self.l2 / 2 * sum_of_squares(model, self.l2_all)
+            for number, answer, target in zip(sample["id"].tolist(), *answers, strict=True):
+                lines[number] = f"{answer}\t{target}\n"
+        if l2 and model.training:
+            loss = loss + count * l2 / 2 * sum_of_squares(model, self.cfg.l2_all)
         if is_auxiliary:
             if language_model_losses is None:
-                raise UsageError(
-                    f"--language-model-weight {self.language_model_weight}: the model has no "
-                    "language model; give --language-model FOLDER or leave the weight out"
-                )
-            loss = loss + self.language_model_weight * language_model_losses.sum()
+                fix = "give --language-model FOLDER or leave the weight out"
+                problem = f"--language-model-weight {weight}: the model has no language model"
+                raise UsageError(f"{problem}; {fix}")
+            loss = loss + weight * language_model_losses.sum()
         return loss, count, logged
 
     def answers_of(self, targets: Tensor) -> list[Any]:
@@ -146,27 +142,16 @@ def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
 
 
 def _derive(
-    key: str, function: Callable[[Tensor], Any], digits: int
-) -> Callable[[Mapping[str, Any]], float]:
-    def metric(meters: Mapping[str, Any]) -> float:
-        total = meters[key].sum
-        if not torch.is_tensor(total):  # the meter was reset
-            return 0.0
-        return round(float(function(total.double().cpu())), digits)
-
-    return metric
-
-
-def class_counts(predictions: Tensor, targets: Tensor, num_classes: int) -> Tensor:
-    """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
-    classes = torch.arange(num_classes, device=predictions.device)
-    predicted = predictions[:, None] == classes  # [N, K]
-    true = targets[:, None] == classes  # [N, K]
-    return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
+    key: str, function: Callable[[Tensor], Any], digits: int, meters: Mapping[str, Any]
+) -> float:
+    total = meters[key].sum
+    if not torch.is_tensor(total):  # the meter was reset
+        return 0.0
+    return round(float(function(total.double().cpu())), digits)
 
 
 def macro_f1(counts: Tensor) -> float:
-    """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
+    """Return the mean F1 in per cent of classes that occur, from the counts [3, K]."""
     right, predicted, true = counts
     return MACRO_F1.function(torch.cat([right, predicted + true]).numpy())
 
@@ -209,10 +194,12 @@ class SentenceClassification(SentenceCriterion):
         labels = self.task.label_dictionary
         return [labels[label + labels.nspecial] for label in targets.tolist()]
 
-    def measure(
-        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
-    ) -> dict[str, Tensor]:
-        return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
+    def measure(self, logits: Tensor, targets: Tensor, ids: Tensor) -> dict[str, Tensor]:
+        """Count true positives, predictions and targets per class: [3, K]."""
+        classes = torch.arange(logits.size(-1), device=logits.device)
+        predicted, true = logits.argmax(-1)[:, None] == classes, targets[:, None] == classes
+        counts = [(predicted & true).sum(0), predicted.sum(0), true.sum(0)]
+        return {"class_counts": torch.stack(counts)}
 
 
 @dataclass
@@ -246,18 +233,10 @@ class RatingRegression(SentenceCriterion):
     def answers(self, logits: Tensor) -> list[Any]:
         return logits.view(-1).tolist()
 
-    def measure(
-        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
-    ) -> dict[str, Tensor]:
+    def measure(self, logits: Tensor, targets: Tensor, ids: Tensor) -> dict[str, Tensor]:
         error = logits.view(-1).double() - targets.double()
         sums = [torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()]
         return {"error_sums": torch.stack(sums)}
-
-
-def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
-    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
-    possible = torch.arange(1, num_classes + 1, device=scores.device)
-    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
 
 
 def expected_score(probabilities: Tensor) -> Tensor:
@@ -267,14 +246,13 @@ def expected_score(probabilities: Tensor) -> Tensor:
 
 
 def score_columns(name: str, columns: Tensor) -> float:
-    """Return a score of the sum of :meth:`Relatedness.measure`: counts, predictions, targets."""
+    """Return a score of the sum of :meth:`Relatedness.measure`: counts, predictions, targets.
+
+    It is NaN unless all are finite.
+    """
     counts = columns[0]
-    return score_pairs(name, (columns[1:, counts > 0] / counts[counts > 0]).T)
-
-
-def score_pairs(name: str, pairs: Tensor) -> float:
-    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
-    statistics = numeric_scores(*pairs.T.tolist()).get(name)
+    pairs = columns[1:, counts > 0] / counts[counts > 0]
+    statistics = numeric_scores(*pairs.tolist()).get(name)
     metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
     return math.nan if statistics is None else Group(metric, [statistics]).mean
 
@@ -283,6 +261,7 @@ class Relatedness(SentenceCriterion):
     """Divergence from a distribution over scores 1 to K (bits); metrics are of its mean."""
 
     metrics = ("loss", "pearson", "spearman", "mse")
+    measures_training = False
     divisor = math.log(2)
     derived = {
         "scores": {name: (functools.partial(score_columns, name), 4) for name in metrics[1:]}
@@ -302,17 +281,15 @@ class Relatedness(SentenceCriterion):
             )
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        target = target_distribution(targets, logits.size(-1))
+        possible = torch.arange(1, logits.size(-1) + 1, device=targets.device)
+        # Each target is split between the two whole numbers around it.
+        target = (1 - (targets[..., None] - possible).abs()).clamp(min=0)  # [B, K]
         return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
 
     def answers(self, logits: Tensor) -> list[Any]:
         return expected_score(logits.softmax(-1)).tolist()
 
-    def measure(
-        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
-    ) -> dict[str, Tensor]:
-        if training:
-            return {}
+    def measure(self, logits: Tensor, targets: Tensor, ids: Tensor) -> dict[str, Tensor]:
         # Ranks need all scores, and fairseq sums what batches and processes log. Each example of
         # the data set has a column, and a batch adds to its columns.
         columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))

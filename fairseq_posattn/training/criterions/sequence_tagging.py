@@ -18,8 +18,6 @@ from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 @dataclass
 class TaggingConfig(FairseqDataclass):
-    """Flags of the criterion."""
-
     label_smoothing: float = flag(0.0, "probability spread over the other tags, from 0 to below 1")
 
 
@@ -45,9 +43,7 @@ class SequenceTagging(SummedCriterion):
             raise UsageError(f"--label-smoothing {cfg.label_smoothing}: must be from 0 to below 1")
         self.smoothing = cfg.label_smoothing
 
-    def forward(
-        self, model: Any, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, int, dict[str, Any]]:
+    def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, the number of words, and the logging output."""
         scores, _ = model(**sample["net_input"])
         log_probs = scores.float().log_softmax(-1)  # [B, T, K]
