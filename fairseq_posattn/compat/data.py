@@ -5,7 +5,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,12 +151,12 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
         logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
-def read_dictionary(folder: str, column: str, load: Callable[[str], Any], kind: str) -> Dictionary:
-    """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
+def read_dictionary(folder: str, column: str, kind: str) -> Dictionary:
+    """Read the dictionary of a column, which ``posattn prepare KIND`` made."""
     path = os.path.join(folder, column, "dict.txt")
     if not os.path.isfile(path):
         raise UsageError(f"{path}: no such dictionary; name a folder of `posattn prepare {kind}`")
-    return load(path)
+    return Dictionary.load(path)
 
 
 def read_column(
@@ -197,19 +197,14 @@ def join_at_exit(start: Function, self: Any) -> None:
 
 @around(BackgroundConsumer, "run")
 def stop_at_exit(run: Function, self: Any) -> None:
-    """Prepare no more batches once the main thread has ended."""
-    self._queue = _UntilExit(self._queue)
-    run(self)
+    """End this thread after the main thread, even while the queue that it fills is full."""
+    batches = self._queue
 
-
-class _UntilExit:
-    """A queue that ends the thread that fills it, even while it is full, after the main thread."""
-
-    def __init__(self, batches: Any) -> None:
-        self.batches = batches
-
-    def put(self, batch: Any) -> Any:
+    def put(batch: Any) -> Any:
         while threading.main_thread().is_alive():
             with contextlib.suppress(queue.Full):
-                return self.batches.put(batch, timeout=0.1)
+                return batches.put(batch, timeout=0.1)
         raise SystemExit
+
+    self._queue = SimpleNamespace(put=put)
+    run(self)

@@ -29,18 +29,14 @@ def title_table(titles: Any, length: int, padding: int) -> Tensor:
     return table
 
 
+@dataclass
 class Impressions:
-    """Columns of a split, by impression; news are numbered from 1.
+    """Columns of a split, by impression; news are numbered from 1."""
 
-    Args:
-        columns: rows of dictionary indices, each ending with ``</s>``: history, candidates, labels.
-        first_news, clicked: dictionary indices of the first news and of a click.
-        longest: number of the last clicks of a history to use.
-    """
-
-    def __init__(self, columns: Any, first_news: int, clicked: int, longest: int) -> None:
-        self.columns, self.longest = columns, longest
-        self.first_news, self.clicked = first_news, clicked
+    columns: Any  # rows of dictionary indices and ``</s>``: history, candidates, labels
+    first_news: int  # dictionary index
+    clicked: int  # dictionary index of a click
+    longest: int  # number of the last clicks of a history to use
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -190,8 +186,6 @@ def pad_rows(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """Flags of the task."""
-
     data: str = flag(MISSING, "folder of binarized data, made by `posattn prepare recommendation`")
     title_length: int = flag(30, "tokens of a title to use, the first ones", at_least=1)
     max_history: int = flag(50, "clicks of a user to use, the last ones", at_least=1)
@@ -214,8 +208,8 @@ class NewsRecommendationTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: Any, **unused: Any) -> "NewsRecommendationTask":
         """Load dictionaries and titles; raise UsageError if any is missing."""
-        columns, read = ("titles", "history", "labels"), cls.load_dictionary
-        return cls(cfg, *(read_dictionary(cfg.data, n, read, "recommendation") for n in columns))
+        columns = ("titles", "history", "labels")
+        return cls(cfg, *(read_dictionary(cfg.data, n, "recommendation") for n in columns))
 
     def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> FairseqDataset:
         """Load a split, the training split by clicks; raise UsageError if it is missing."""

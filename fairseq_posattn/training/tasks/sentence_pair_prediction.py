@@ -65,37 +65,27 @@ class SentencePairPredictionTask(SentencePredictionTask):
     def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if a row is malformed."""
         check_split(self, split, combine)
-        first, second = (
-            maybe_shorten_dataset(
-                self._indexed(name, split, combine, self.source_dictionary),
-                split,
-                self.cfg.shorten_data_split_list,
-                self.cfg.shorten_method,
-                self.cfg.max_positions,
-                self.cfg.seed,
-            )
-            for name in ("input0", "input1")
-        )
-        pad = self.source_dictionary.pad()
-        examples = data.NestedDictionaryDataset(
-            {
-                "id": data.IdDataset(),
-                "net_input": {
-                    "src_tokens": data.RightPadDataset(first, pad),
-                    "src_lengths": data.NumelDataset(first),
-                    "pair_tokens": data.RightPadDataset(second, pad),
-                    "pair_lengths": data.NumelDataset(second),
-                },
-                "nsentences": data.NumSamplesDataset(),
-                "ntokens": data.NumelDataset(
-                    data.ConcatSentencesDataset(first, second), reduce=True
-                ),
-                "target": self._targets(split, combine),
+        cfg, words = self.cfg, self.source_dictionary
+        limits = cfg.shorten_data_split_list, cfg.shorten_method, cfg.max_positions, cfg.seed
+        columns = (self._indexed(name, split, combine, words) for name in ("input0", "input1"))
+        first, second = (maybe_shorten_dataset(column, split, *limits) for column in columns)
+        both = data.ConcatSentencesDataset(first, second)
+        parts = {
+            "id": data.IdDataset(),
+            "net_input": {
+                "src_tokens": data.RightPadDataset(first, words.pad()),
+                "src_lengths": data.NumelDataset(first),
+                "pair_tokens": data.RightPadDataset(second, words.pad()),
+                "pair_lengths": data.NumelDataset(second),
             },
-            sizes=[numpy.maximum(first.sizes, second.sizes)],
-        )
-        if not self.cfg.no_shuffle:
-            with data.data_utils.numpy_seed(self.cfg.seed):
+            "nsentences": data.NumSamplesDataset(),
+            "ntokens": data.NumelDataset(both, reduce=True),
+            "target": self._targets(split, combine),
+        }
+        sizes = numpy.maximum(first.sizes, second.sizes)
+        examples = data.NestedDictionaryDataset(parts, sizes=[sizes])
+        if not cfg.no_shuffle:
+            with data.data_utils.numpy_seed(cfg.seed):
                 examples = data.SortDataset(examples, [numpy.random.permutation(len(examples))])
         self.datasets[split] = examples
         return examples

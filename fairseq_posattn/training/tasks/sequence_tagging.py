@@ -23,8 +23,6 @@ IGNORED = -1  # target where padded
 
 @dataclass
 class TaskConfig(FairseqDataclass):
-    """Flags of the task."""
-
     data: str = flag(MISSING, "folder of binarized data with words, predicate and tags")
     max_positions: int = flag(256, "maximal words of a sentence")
     constrained_decoding: bool = flag(
@@ -57,8 +55,7 @@ class SequenceTaggingTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: Any, **unused: Any) -> "SequenceTaggingTask":
         """Load the dictionaries; raise UsageError if any is missing."""
-        read = cls.load_dictionary
-        return cls(cfg, *(read_dictionary(cfg.data, name, read, "tagging") for name in COLUMNS))
+        return cls(cfg, *(read_dictionary(cfg.data, name, "tagging") for name in COLUMNS))
 
     def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if it is missing or a row is malformed."""
@@ -69,20 +66,18 @@ class SequenceTaggingTask(FairseqTask):
         words, flags, tags = (data.StripTokenDataset(column, eos) for column in columns)
         flags = data.OffsetTokensDataset(flags, -self.flags.index("0"))
         tags = data.OffsetTokensDataset(tags, -self.tags.nspecial)
-        examples = data.NestedDictionaryDataset(
-            {
-                "id": data.IdDataset(),
-                "net_input": {
-                    "src_tokens": data.RightPadDataset(words, self.words.pad()),
-                    "src_lengths": data.NumelDataset(words),
-                    "predicate": data.RightPadDataset(flags, 0),
-                },
-                "target": data.RightPadDataset(tags, IGNORED),
-                "nsentences": data.NumSamplesDataset(),
-                "ntokens": data.NumelDataset(words, reduce=True),
+        parts = {
+            "id": data.IdDataset(),
+            "net_input": {
+                "src_tokens": data.RightPadDataset(words, self.words.pad()),
+                "src_lengths": data.NumelDataset(words),
+                "predicate": data.RightPadDataset(flags, 0),
             },
-            sizes=[lengths - 1],
-        )
+            "target": data.RightPadDataset(tags, IGNORED),
+            "nsentences": data.NumSamplesDataset(),
+            "ntokens": data.NumelDataset(words, reduce=True),
+        }
+        examples = data.NestedDictionaryDataset(parts, sizes=[lengths - 1])
         with data.data_utils.numpy_seed(self.cfg.seed):
             shuffled = numpy.random.permutation(len(examples))
         # batches have sentences of equal length in random order
