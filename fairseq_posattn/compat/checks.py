@@ -276,8 +276,7 @@ def setting_names() -> set[str]:
 
 def check_names(settings: Mapping[str, Any]) -> None:
     """Raise a :class:`UsageError` for unknown names, and a task that does not go with another."""
-    known = registries()
-    for kind, names in known.items():
+    for kind, names in registries().items():
         name = settings.get(kind)
         if name is None and kind in ("arch", "task"):
             group = "model" if kind == "arch" else kind

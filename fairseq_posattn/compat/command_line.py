@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import product
 from traceback import walk_tb
@@ -54,17 +54,13 @@ def accept_dataclasses(
 
 @around(options, "parse_args_and_arch")
 def parse_arguments(
-    parse_args_and_arch: Function,
-    parser: ArgumentParser,
-    input_args: Sequence[str] | None = None,
-    parse_known: bool = False,
-    **kwargs: Any,
+    parse: Function, parser: ArgumentParser, input_args: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Parse arguments; those of a command are checked, and ``--help`` is complete."""
     is_command = input_args is None
     print_help_in_second_pass(parser, input_args)
     with explain_command_line(parser) if is_command else contextlib.nullcontext():
-        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+        parsed = parse(parser, input_args, *args, **kwargs)
     settings = parsed[0] if isinstance(parsed, tuple) else parsed
     # fairseq takes --bf16 for a request of a TPU, also without torch_xla
     if getattr(settings, "bf16", False) and utils.xm is None:

@@ -5,11 +5,10 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
@@ -54,21 +53,13 @@ def forbid_repetition(
 
 @around(search.DiverseBeamSearch, "step")
 def index_groups_by_batch(
-    step_of_search: Function,
-    self: Any,
-    step: int,
-    lprobs: Tensor,
-    scores: Tensor | None,
-    prev_output_tokens: Tensor | None = None,
-    original_batch_idxs: Tensor | None = None,
+    search: Function, self: Any, step: int, lprobs: Any, scores: Any, tokens: Any, numbers: Tensor
 ) -> Any:
     """Index what beam groups share by position in the batch, where fairseq raises IndexError."""
-    if original_batch_idxs is None:
-        original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
     if step == 0:
-        self.numbers = original_batch_idxs  # some sentences end before others
-    positions = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
-    return step_of_search(self, step, lprobs, scores, prev_output_tokens, positions)
+        self.numbers = numbers  # some sentences end before others
+    positions = (numbers[:, None] == self.numbers).int().argmax(dim=1)
+    return search(self, step, lprobs, scores, tokens, positions)
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
@@ -80,18 +71,12 @@ def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> 
 
 @around(SequenceGenerator, "__init__")
 def check_language_model(
-    init: Function,
-    self: Any,
-    models: Any,
-    dictionary: Any,
-    *args: Any,
-    lm_model: Any = None,
-    **kwargs: Any,
+    init: Function, self: Any, *args: Any, lm_model: Any = None, **kwargs: Any
 ) -> None:
     """Refuse a model for ``--lm-path`` that is no language model."""
     if not isinstance(lm_model, FairseqLanguageModel | None):
         raise UsageError(f"--lm-path: a {type(lm_model).__name__} is no language model")
-    init(self, models, dictionary, *args, lm_model=lm_model, **kwargs)
+    init(self, *args, lm_model=lm_model, **kwargs)
 
 
 @around(generation_loop, "_main")
@@ -141,11 +126,7 @@ def replace_before_joining(
 
 @instead(utils, "replace_unk")
 def replace_unknown(
-    hypo_str: str,
-    src_str: str,
-    alignment: Iterable[tuple[int, int]],
-    align_dict: Mapping[str, str],
-    unk: str,
+    hypo_str: str, src_str: str, alignment: Any, align_dict: dict[str, str], unk: str
 ) -> str:
     """Replace unknown words by source words; fairseq misreads the pairs (source, translation)."""
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
@@ -158,12 +139,10 @@ def replace_unknown(
 @around(data_utils, "post_process")
 def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
     """Join SentencePiece's subwords with bytes and BERT's WordPiece, which fairseq misreads."""
-    if symbol == "sentencepiece":
-        return whole_words(sentence, symbol)
     underscores = any(len(token) > 1 and token.startswith("_") for token in sentence.split())
-    if symbol != "wordpiece" or underscores:
-        return post_process(sentence, symbol)
-    return whole_words(sentence, symbol)
+    if symbol == "sentencepiece" or (symbol == "wordpiece" and not underscores):
+        return whole_words(sentence, symbol)
+    return post_process(sentence, symbol)
 
 
 @instead(SentencepieceBPE, "decode")
@@ -221,19 +200,11 @@ def tokenize_by_manifest(init: Function, self: Any, cfg: Any, task: Any, models:
         folder = Path(utils.split_paths(task.cfg.data)[0])
         record = manifest.read(folder)
         if record is not None:
-            self.tokenizer = PlainText(folder, record, task.cfg)
-
-
-class PlainText:
-    """A tokenizer in fairseq's sense, which splits into subwords, too."""
-
-    def __init__(self, folder: Path, record: manifest.Manifest, cfg: Any) -> None:
-        self.encode = splitter(folder, record, cfg.source_lang)
-        self.join = joiner(record, cfg.target_lang)
-        self.subwords = record.subwords
-
-    def decode(self, tokens: str) -> str:
-        return self.join(data_utils.post_process(tokens, self.subwords))
+            subwords, join = record.subwords, joiner(record, task.cfg.target_lang)
+            self.tokenizer = SimpleNamespace(  # it splits into subwords, too
+                encode=splitter(folder, record, task.cfg.source_lang),
+                decode=lambda tokens: join(data_utils.post_process(tokens, subwords)),
+            )
 
 
 def read_languages(cfg: Any) -> None:

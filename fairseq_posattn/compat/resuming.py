@@ -189,11 +189,10 @@ def _save_too(owner: type, *entries: Entry) -> None:
 
 
 def _fp32_weights(optimizer: Any) -> list[Tensor]:
-    """Return the float32 weights: one tensor each or all in one, depending on fairseq's flags."""
+    """Return the float32 weights: one each, or one per device, depending on fairseq's flags."""
     weights = optimizer.fp32_params
-    if torch.is_tensor(weights):
-        return [weights]
-    return list(weights.values() if isinstance(weights, dict) else weights)
+    several = weights.values() if isinstance(weights, dict) else weights
+    return [weight.detach() for weight in several]
 
 
 def _load_fp32_weights(optimizer: Any, saved: Sequence[Tensor]) -> None:
@@ -205,18 +204,14 @@ def _load_fp32_weights(optimizer: Any, saved: Sequence[Tensor]) -> None:
         left.shape == right.shape and left.to(half).equal(right.to(half)) for left, right in pairs
     ):
         for weight, exact in pairs:
-            weight.data.copy_(exact)
+            weight.copy_(exact)
     else:
         logger.info("the checkpoint's float32 weights are not its model's and are ignored")
 
 
 # In half precision the optimizer stores float32 weights; fairseq saves the model's, rounded. It
 # also forgets when the scale of the loss last changed; bfloat16 has none.
-FP32_WEIGHTS = Entry(
-    "fp32_params",
-    lambda self: [weight.detach() for weight in _fp32_weights(self)],
-    _load_fp32_weights,
-)
+FP32_WEIGHTS = Entry("fp32_params", _fp32_weights, _load_fp32_weights)
 SCALER_STATE = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 SCALER = Entry(
     "loss_scaler",
@@ -280,16 +275,11 @@ def step_with_loss_only(
 
 @around(FairseqTask, "get_batch_iterator")
 def note_batches(
-    get_batch_iterator: Function,
-    self: Any,
-    dataset: Any,
-    max_tokens: int | None = None,
-    *args: Any,
-    **kwargs: Any,
+    get_batch_iterator: Function, self: Any, dataset: Any, max_tokens: Any = None, **kwargs: Any
 ) -> Any:
     """Note what resuming and validation need to know of the batches."""
     self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
-    iterator = get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
+    iterator = get_batch_iterator(self, dataset, max_tokens, **kwargs)
     note_epoch_of_batches(self, dataset, iterator)
     return iterator
 

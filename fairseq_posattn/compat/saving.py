@@ -105,15 +105,12 @@ def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> Non
 
 @around(checkpoint_utils, "checkpoint_paths")
 def find_best(
-    checkpoint_paths: Function,
-    path: str,
-    pattern: str = r"checkpoint(\d+)\.pt",
-    keep_match: bool = False,
+    checkpoint_paths: Function, path: str, pattern: str = r"checkpoint(\d+)\.pt", **options: Any
 ) -> list[str]:
     """Find best checkpoints with scores below 0, which fairseq 0.12 misses, and fill up to N."""
     if not pattern.startswith(BEST):
-        return checkpoint_paths(path, pattern, keep_match)
-    paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), keep_match)
+        return checkpoint_paths(path, pattern, **options)
+    paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), **options)
     if len(paths) < _best.number:
         index, score = (len(paths), "-inf") if _best.highest else (0, "inf")
         paths.insert(index, os.path.join(path, pattern.replace(SCORE, score).replace("\\", "")))

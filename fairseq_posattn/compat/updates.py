@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -71,8 +71,7 @@ def use_fused_adam(init: Function, self: Any, cfg: Any, params: Iterable[Tensor]
 class FusedAdam(Adam):
     """fairseq's Adam with a fused step of float32 weights."""
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None if closure is None else closure()
+    def step(self, closure: None = None) -> None:
         for group in self.param_groups:
             by_step = defaultdict(list)
             for parameter in group["params"]:
@@ -80,7 +79,6 @@ class FusedAdam(Adam):
                     by_step[self._count_step(parameter)].append(parameter)
             for number, parameters in by_step.items():
                 self._step(parameters, number, group)
-        return loss
 
     def _count_step(self, parameter: Tensor) -> int:
         """Initialize or convert the state of a parameter; return the number of this step."""
@@ -122,7 +120,7 @@ def enable_total_norm() -> None:
 
 
 @instead(utils, "multi_tensor_total_norm")
-def total_norm(grads: list[Tensor], chunk_size: int | None = None) -> Tensor:
+def total_norm(grads: list[Tensor]) -> Tensor:
     """Return the norm of all gradients in a few launches; without apex fairseq loops over them."""
     norms = torch._foreach_norm(grads, dtype=torch.float32)
     return torch.norm(torch.stack([norm.to(norms[0].device) for norm in norms]))

@@ -92,11 +92,9 @@ class TrainingLog:
         self._lines[tag].append(numbers)
 
     def points(self, name: str, *tags: str) -> Points:
-        """Return (update, value) pairs of the tag with the most, of ties the first.
+        """Return (update, value) pairs, by ``name`` such as "lr", of the tag with the most.
 
-        Args:
-            name: "loss", "lr", "accuracy", ...
-            tags: "train_inner" every ``--log-interval`` updates, "train" every epoch, "valid".
+        Tags are "train_inner" every ``--log-interval`` updates, "train" every epoch, and "valid".
         """
         points: Points = []
         for tag in tags:

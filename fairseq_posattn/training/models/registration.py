@@ -46,9 +46,7 @@ def show_defaults(config: type[FairseqDataclass]) -> None:
 
 
 def register_architectures(
-    model: type[BaseFairseqModel],
-    config: type[FairseqDataclass],
-    presets: Mapping[str, Mapping[str, object]],
+    model: Any, config: type[FairseqDataclass], presets: Mapping[str, Mapping[str, object]]
 ) -> None:
     """Register architectures by name with the defaults they change; again, it has no effect."""
     for name, preset in presets.items():

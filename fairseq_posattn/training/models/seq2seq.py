@@ -196,6 +196,8 @@ class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
 class PosAttnTransformer(transformer.TransformerModelBase):
     """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``."""
 
+    build_encoder, build_decoder = PosAttnEncoder, PosAttnDecoder
+
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the flags of the registered dataclass."""
@@ -239,11 +241,3 @@ class PosAttnTransformer(transformer.TransformerModelBase):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the decoder's output for a batch, as fairseq's model."""
         return super().forward(*args, **kwargs)
-
-    @classmethod
-    def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: Any) -> PosAttnEncoder:
-        return PosAttnEncoder(cfg, src_dict, embed_tokens)
-
-    @classmethod
-    def build_decoder(cls, cfg: Any, tgt_dict: Any, embed_tokens: Any) -> PosAttnDecoder:
-        return PosAttnDecoder(cfg, tgt_dict, embed_tokens)
