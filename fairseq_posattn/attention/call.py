@@ -18,8 +18,8 @@ class Options(TypedDict, total=False):
     """Keyword arguments of every attention function.
 
     Attributes:
-        key_padding_mask: bool ``[B, Tk]``, True where padded. Padded keys may hold NaN or infinity;
-            padded values must be finite, because their weight is 0 and 0 times NaN is NaN.
+        key_padding_mask: bool ``[B, Tk]``, True where padded. Padded values must be finite, since 0
+            times NaN is NaN; for ``sdpa``, and so for ``auto``, padded keys, too.
         causal: block the keys after each query; default False. Functions whose mask gives the
             direction do not have it.
         dropout_p: probability of dropping a weight while ``training``; default 0.
@@ -52,10 +52,7 @@ class Call:
     def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""
         # Padding is the same for every number of queries, so that attentions share the mask.
-        queries = query.size(-2) if self.causal else 1
-        if queries == 1 and self.key_padding_mask is None:  # in decoding at each layer
-            return None
-        padding = self.key_padding_mask
+        queries, padding = query.size(-2) if self.causal else 1, self.key_padding_mask
         return blocked_keys(queries, key.size(-2), padding, self.causal, query.device)
 
 
@@ -71,6 +68,5 @@ def context_of(attended: Attended) -> Tensor:
 def map_context(change: Callable[[Tensor], Tensor], attended: Attended) -> Attended:
     """Apply ``change`` to the context; weights pass unchanged."""
     if isinstance(attended, tuple):
-        context, weights = attended
-        return change(context), weights
+        return change(attended[0]), attended[1]
     return change(attended)
