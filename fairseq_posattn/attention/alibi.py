@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.features import attend_to_past
+from fairseq_posattn.attention.features import attend_by_features
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
@@ -27,18 +27,18 @@ def alibi_attention(
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - m_h |t - s|`` (section 3)."""
     wide = torch.promote_types(query.dtype, torch.float32)
-    sizes = query.size(1), query.size(-2), key.size(-2)
+    heads, queries = query.shape[1:3]
+    bias = linear_bias(heads, queries, key.size(-2), query.device, wide)
     if call.impl == "sdpa" and call.causal:  # m_h t is the same for all keys
-        rising = linear_bias(query.size(1), 1, key.size(-2), query.device, wide)
-        return attend_to_past(call, query, key, value, -rising[None])
-    return attend_by_distance(call, query, key, value, linear_bias(*sizes, query.device, wide))
+        scaled = query * query.size(-1) ** -0.5
+        return attend_by_features(call, scaled, key, value, -bias[None, :, queries - 1 :])
+    return attend_by_distance(call, query, key, value, bias)
 
 
 def slopes(num_heads: int) -> list[float]:
     """Return ``m_h = 2^(-8h/H)``, h = 1 to H, for H a power of two.
 
-    Else those of the largest power of two below H, and every other slope of twice that number, as
-    in the authors' code.
+    Else, as by the authors, those of the largest power of two below H, and every other of twice it.
     """
     power = 2 ** math.floor(math.log2(num_heads))
     more = slopes(2 * power)[0 : 2 * (num_heads - power) : 2] if power < num_heads else []

@@ -5,7 +5,7 @@ Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count What's 
 is causal only. As in Vaswani et al., queries are divided by ``sqrt(D)``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -15,7 +15,6 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
-from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
 from fairseq_posattn.common.flags import flag
 
@@ -37,8 +36,7 @@ def contextual_position_attention(
     Args:
         position_embedding: e.
     """
-    lengths = query.size(-2), key.size(-2)
-    blocked = blocked_keys(*lengths, call.key_padding_mask, True, query.device)
+    blocked = replace(call, causal=True).blocked(query, key)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     gates = scores.sigmoid()
@@ -47,8 +45,7 @@ def contextual_position_attention(
     furthest = position_embedding.size(0) - 1
     positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=furthest)
     by_position = scaled_scores(query, position_embedding).to(scores.dtype)  # [B, H, Tq, N]
-    lower = positions.detach().floor()
-    upper = positions.detach().ceil()
+    lower, upper = positions.detach().floor(), positions.detach().ceil()
     share = positions - lower
     below, above = (by_position.gather(-1, x.long()) for x in (lower, upper))
     scores = scores + below * (1 - share) + above * share

@@ -26,23 +26,16 @@ LARGEST_ERROR = 2e-4
 
 
 def attend_by_features(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    key_bias: Tensor | None = None,
-    causal: bool = False,
+    call: Call, query: Tensor, key: Tensor, value: Tensor, key_bias: Tensor | None = None
 ) -> Tensor:
-    """Return ``softmax(Q K' + b) V``, with the call's padding and dropout.
+    """Return ``softmax(Q K' + b) V``, with the call's padding, causality and dropout.
 
     Args:
         query, key: ``[B, H, T, F]``, with the features of biases; their products are not scaled.
         key_bias: ``b``, the same for all queries, ``[B or 1, H, Tk]`` in float32 at least.
-        causal: block the keys after each query; default False.
     """
     queries, keys, padding = query.size(-2), key.size(-2), call.key_padding_mask
-    causal, blocked = causal and queries > 1, None
+    causal, blocked = call.causal and queries > 1, None
     if padding is not None and causal:  # PyTorch takes no mask beside causality
         key_bias = torch.where(padding[:, None], BLOCKED, 0.0 if key_bias is None else key_bias)
     elif padding is not None:
@@ -72,14 +65,6 @@ def widen(
     query = F.pad(query, (0, width - query.size(-1), before, 0), value=UNIT)
     key, value = (F.pad(x, (0, width - x.size(-1))) for x in (key, value))
     return query, key, value
-
-
-def attend_to_past(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, key_bias: Tensor
-) -> Tensor:
-    """Return ``softmax(Q K' / sqrt(D) + b) V`` over each query's past and itself."""
-    query = query * query.size(-1) ** -0.5
-    return attend_by_features(call, query, key, value, key_bias=key_bias, causal=True)
 
 
 def split_digits(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -115,28 +100,19 @@ def add_squares(
     """Return queries and keys ``[B, H, T, D+2]`` of the products ``q k / sqrt(D) + G``, or None.
 
     ``G = -(x - c)^2 / (2 sigma^2)``, but for the number ``c^2 / (2 sigma^2)`` of each query. None
-    where rounding matters (:func:`squares_hold`).
+    where products may err by more than ``LARGEST_ERROR``: in half precision, and in float32 with a
+    deviation that is small beside the center. Unknown on a GPU, to avoid a device sync.
 
     Args:
         position: x of the keys, ``[B or 1, Tk]``. center, deviation: c and sigma, ``[B, H, Tq]``.
     """
-    if not squares_hold(key, center, deviation):
+    if is_traced() or is_transformed() or key.device.type != "cpu" or key.element_size() < 4:
+        return None
+    error = (center.detach() / deviation.detach()).square() * torch.finfo(key.dtype).eps
+    if not (error < LARGEST_ERROR).all():
         return None
     x = position.to(key)[:, None, :, None].expand(*key.shape[:-1], 1)
-    factors = (
-        torch.stack([-0.5 * torch.ones_like(center), center], -1) / deviation.square()[..., None]
-    )
+    factors = torch.stack([torch.full_like(center, -0.5), center], -1)
+    factors = factors / deviation.square()[..., None]
     query = torch.cat([query * query.size(-1) ** -0.5, factors.to(query)], dim=-1)
     return query, torch.cat([key, x.square(), x], dim=-1)
-
-
-def squares_hold(key: Tensor, center: Tensor, deviation: Tensor) -> bool:
-    """Return whether the products of :func:`add_squares` are exact to about ``LARGEST_ERROR``.
-
-    Those of half precision are not, nor those of float32 with a deviation that is small beside the
-    center. Unknown on a GPU, to avoid a device sync.
-    """
-    if is_traced() or is_transformed() or key.device.type != "cpu" or key.element_size() < 4:
-        return False
-    error = (center.detach() / deviation.detach()).square() * torch.finfo(key.dtype).eps
-    return bool((error < LARGEST_ERROR).all())

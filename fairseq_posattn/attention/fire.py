@@ -10,16 +10,13 @@ from typing import Annotated, Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.positions import (
-    furthest_distances,
-    signed_distances,
-    toeplitz_matrix,
-)
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 
 HIDDEN, SCALE, THRESHOLD, EPSILON = 32, 0.1, 512.0, 1e-6  # of the paper's appendix
@@ -48,7 +45,7 @@ def fire_attention(
     distance = signed_distances(*lengths, query.device).abs().to(wide)
     c = scale.to(wide).abs()
     numerator = toeplitz_matrix((c * distance).log1p(), *lengths)  # [Tq, Tk]
-    furthest = furthest_distances(*lengths, query.device, call.key_padding_mask, call.causal)
+    furthest = furthest_distances(call, *lengths, query.device)
     whole = (c * torch.maximum(furthest.to(wide), threshold.to(wide).abs())).log1p() + EPSILON
     shares = (numerator / whole[..., None])[:, None]  # [B, 1, Tq, Tk]
     bias = output_bias.to(wide)[:, None, None]
@@ -59,11 +56,22 @@ def fire_attention(
     return biased_attention(call, query, key, value, bias=bias)
 
 
+def furthest_distances(call: Call, query_length: int, key_length: int, device: Device) -> Tensor:
+    """Return the largest distance that each query can see in its sentence: ``[B or 1, Tq]``."""
+    positions = torch.arange(key_length - query_length, key_length, device=device)[None]
+    first, last = positions.new_zeros(1, 1), positions[:, -1:]
+    if call.key_padding_mask is not None:
+        kept = (~call.key_padding_mask).int()
+        first = kept.argmax(-1, keepdim=True)  # [B, 1]
+        last = key_length - 1 - kept.flip(-1).argmax(-1, keepdim=True)
+    furthest = positions - first
+    return (furthest if call.causal else torch.maximum(furthest, last - positions)).clamp(min=0)
+
+
 class FunctionalBiasAttention(Mechanism):
     """FIRE with its network, c and L, initialized as in the paper's appendix.
 
-    L is learned as a factor of 512: an optimizer with steps of one size, such as Adam, would not
-    move 512 itself.
+    L is learned as a factor of 512: Adam, with steps of one size, would not move 512 itself.
     """
 
     function = staticmethod(fire_attention)

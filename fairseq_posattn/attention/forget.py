@@ -4,6 +4,7 @@ Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate"
 at each position lowers the scores of all keys before it. It is causal only.
 """
 
+from dataclasses import replace
 from typing import Annotated
 
 import torch
@@ -13,9 +14,8 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.features import attend_to_past
+from fairseq_posattn.attention.features import attend_by_features
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
-from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import biased_attention
 
 
@@ -33,19 +33,18 @@ def forgetting_attention(
     Args:
         log_gate: ``log f`` at the positions of the keys, at most 0.
     """
-    lengths = query.size(-2), key.size(-2)
-    wide = torch.promote_types(log_gate.dtype, torch.float32)
+    call, wide = replace(call, causal=True), torch.promote_types(log_gate.dtype, torch.float32)
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
     if call.impl == "sdpa":  # the total at the query is the same for all keys
         # A gate's gradient sums those of many keys, whose rounding to half precision adds up.
         dtype = wide if total.requires_grad else query.dtype
         q, k, v = (x.to(dtype) for x in (query, key, value))
+        scaled = q * q.size(-1) ** -0.5
         with torch.autocast(query.device.type, enabled=False):
-            return attend_to_past(call, q, k, v, -total).to(value.dtype)
-    at_query = F.pad(total, (lengths[0] - lengths[1], 0))  # [B, H, Tq], at the last positions
+            return attend_by_features(call, scaled, k, v, -total).to(value.dtype)
+    at_query = F.pad(total, (query.size(-2) - key.size(-2), 0))  # [B, H, Tq], at the last positions
     bias = at_query[..., None] - total[..., None, :]  # [B, H, Tq, Tk]
-    blocked = blocked_keys(*lengths, None, True, query.device)
-    return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
+    return biased_attention(call, query, key, value, bias=bias)
 
 
 class ForgettingAttention(Mechanism):
@@ -66,5 +65,4 @@ class ForgettingAttention(Mechanism):
         nn.init.zeros_(self.gate.bias)
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
-        logits: Tensor = self.gate(hidden)  # [B, T, H]
-        return {"log_gate": F.logsigmoid(logits).transpose(1, 2)}
+        return {"log_gate": F.logsigmoid(self.gate(hidden)).transpose(1, 2)}

@@ -2,8 +2,7 @@
 
 Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
 Dependencies" (MTSA), eq. 7 to 13, Algorithm 1 and appendix A. Every pair of tokens has a weight for
-each feature, the product of a token2token weight and a source2token weight. No tensor of that size
-is computed.
+each feature, a token2token times a source2token weight. No tensor of that size is computed.
 """
 
 from argparse import Namespace
@@ -87,22 +86,21 @@ def tensorized_attention(
     """
     wide = torch.promote_types(query.dtype, torch.float32)
     mask = mask.matrix(wide) if isinstance(mask, DistanceMask) else mask
-    padding = call.key_padding_mask
-    p = 1 - (1 - call.dropout_p) ** 0.5
+    call = replace(call, dropout_p=1 - (1 - call.dropout_p) ** 0.5)  # of pairs, and of sources
 
     # In float16, which autocast would use, most of the weights vanish.
     with torch.autocast(query.device.type, enabled=False):
         source = SCALES[source_scale](source_scores.to(wide))
-        source = source2token_weights(source, padding)  # [B, H, Tk, D]
+        source = source2token_weights(source, call.key_padding_mask)  # [B, H, Tk, D]
         source = source.clamp(min=SMALLEST_WEIGHT)
         if call.impl == "sdpa":
-            return source2token_attention(query, key, value, source, p, mask, padding)
+            return source2token_attention(call, query, key, value, source, mask)
 
         scores = SCALES[token_scale](scaled_scores(query, key).to(wide))  # [B, H, Tq, Tk]
         undropped = replace(call, dropout_p=0.0, need_weights=True)
         denominator, weights = masked_softmax_attention(undropped, scores, source, mask)
         # [B, H, Tq, D], [B, H, Tq, Tk]
-        kept, source = drop(weights, p), drop(source, p)
+        kept, source = drop(weights, call.dropout_p), drop(source, call.dropout_p)
         numerator = matmul(kept, source * value)  # [B, H, Tq, D]
         context = divide_or_zero(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if call.need_weights else context
@@ -153,8 +151,7 @@ class TensorizedAttention(Mechanism):
     """MTSA: tensorized attention in each head, under a positional mask per head.
 
     The defaults are the paper's: half of the heads see the past (its forward mask), half the future
-    (its backward mask), none the query's own position; ``S = W2 relu(W1 k + b1) + b2`` by per-head
-    linear layers (eq. 9).
+    (its backward mask), none the query's own position; ``S = W2 relu(W1 k + b1) + b2`` (eq. 9).
 
     The published translation runs (Table 6) have ``masks=()``, ``token_scale="identity"``,
     ``source_scale="log_sigmoid"`` and ``source=SourceMaps("value", 1, divide=True)``. Setup 1 alone
@@ -168,8 +165,7 @@ class TensorizedAttention(Mechanism):
         token_scale, source_scale: see :func:`tensorized_attention`.
         source: how S is computed.
         fusion_gate: gate between a query's value and its context; default False.
-        map_dropout: probability of dropping an input feature of the layers of S and of the gate,
-            drawn for every head.
+        map_dropout: probability of dropping an input feature of S and the gate, drawn per head.
     """
 
     function = staticmethod(tensorized_attention)
@@ -195,14 +191,10 @@ class TensorizedAttention(Mechanism):
         if self.causal and not masks:
             masks, include_self = ("past",), True
         self.masks = MaskBank.for_heads(masks, num_heads, self.causal) if masks else None
-        self.include_self = include_self
-        self.token_scale = token_scale
-        self.source_scale = source_scale
-        self.source = source
-        self.map_dropout = map_dropout
-        layers = source.build_layers(num_heads, head_dim, map_dropout)
-        self.source_hidden, self.source_input, self.source_output = layers
+        self.include_self, self.source, self.map_dropout = include_self, source, map_dropout
+        self.token_scale, self.source_scale = token_scale, source_scale
         sizes = num_heads, head_dim, map_dropout
+        self.source_hidden, self.source_input, self.source_output = source.build_layers(*sizes)
         self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
 
     @classmethod
@@ -252,15 +244,11 @@ class TensorizedAttention(Mechanism):
         return mask.with_self() if self.include_self else mask
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {
-            "source_scores": self.source_scores(key, value, hidden),
-            "mask": self.mask(query.size(-2), key.size(-2), query.device),
-            "token_scale": self.token_scale,
-            "source_scale": self.source_scale,
-        }
+        mask = self.mask(query.size(-2), key.size(-2), query.device)
+        scales = {"token_scale": self.token_scale, "source_scale": self.source_scale}
+        return {"source_scores": self.source_scores(key, value, hidden), "mask": mask, **scales}
 
     def finish(self, context: Tensor, value: Tensor) -> Tensor:
         if self.fusion_gate is None:
             return context
-        gated: Tensor = self.fusion_gate(value[:, :, -context.size(-2) :], context)
-        return gated
+        return self.fusion_gate(value[:, :, -context.size(-2) :], context)

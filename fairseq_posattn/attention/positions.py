@@ -30,24 +30,6 @@ def toeplitz_matrix(vector: Tensor, query_length: int, key_length: int) -> Tenso
     return vector.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 
-def furthest_distances(
-    query_length: int,
-    key_length: int,
-    device: Device,
-    key_padding_mask: Tensor | None,
-    causal: bool,
-) -> Tensor:
-    """Return the largest distance that each query can see in its sentence: ``[B or 1, Tq]``."""
-    positions = torch.arange(key_length - query_length, key_length, device=device)[None]
-    first, last = positions.new_zeros(1, 1), positions[:, -1:]
-    if key_padding_mask is not None:
-        kept = (~key_padding_mask).int()
-        first = kept.argmax(-1, keepdim=True)  # [B, 1]
-        last = key_length - 1 - kept.flip(-1).argmax(-1, keepdim=True)
-    furthest = positions - first
-    return (furthest if causal else torch.maximum(furthest, last - positions)).clamp(min=0)
-
-
 def union_of_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """Return the union of two masks of blocked keys; None blocks nothing."""
     if first is None or second is None:
@@ -57,11 +39,7 @@ def union_of_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None
 
 @once_a_pass
 def blocked_keys(
-    query_length: int,
-    key_length: int,
-    key_padding_mask: Tensor | None = None,
-    causal: bool = False,
-    device: Device = None,
+    query_length: int, key_length: int, padding: Tensor | None, causal: bool, device: Device
 ) -> Tensor | None:
     """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None.
 
@@ -71,8 +49,9 @@ def blocked_keys(
     if causal and query_length > 1:
         distances = signed_distances(query_length, key_length, device)
         blocked = toeplitz_matrix(distances < 0, query_length, key_length)[None, None]
-    padding = None if key_padding_mask is None else key_padding_mask[:, None, None, :]
-    return union_of_masks(blocked, padding)
+    if padding is None:
+        return blocked
+    return union_of_masks(blocked, padding[:, None, None, :])
 
 
 # Scores by distance. A query's scores are computed once for each distance, [..., Tq, Tq+Tk-1], and
@@ -91,8 +70,7 @@ def relative_shift(by_distance: Tensor) -> Tensor:
     # The first query starts at entry Tq-1 of its row, each next query an entry earlier. In the
     # flattened tensor queries are distances-1 entries apart.
     vector = by_distance.flatten(-2)[..., query_length - 1 : -1]
-    rows: Tensor = vector.unflatten(-1, (query_length, distances - 1))
-    return rows[..., :key_length]
+    return vector.unflatten(-1, (query_length, distances - 1))[..., :key_length]
 
 
 def relative_unshift(by_key: Tensor) -> Tensor:
@@ -100,8 +78,7 @@ def relative_unshift(by_key: Tensor) -> Tensor:
     query_length = by_key.size(-2)
     vector = F.pad(by_key, (0, query_length - 1)).flatten(-2)
     vector = F.pad(vector, (query_length - 1, 1))
-    rows: Tensor = vector.unflatten(-1, (query_length, query_length + by_key.size(-1)))
-    return rows[..., :-1]
+    return vector.unflatten(-1, (query_length, query_length + by_key.size(-1)))[..., :-1]
 
 
 @once_a_pass
@@ -125,12 +102,7 @@ def waves(
 
 
 def relative_sinusoids(
-    query_length: int,
-    key_length: int,
-    features: int,
-    *,
-    device: Device = None,
-    dtype: torch.dtype = torch.float32,
+    query_length: int, key_length: int, features: int, device: Device, dtype: torch.dtype
 ) -> Tensor:
     """Return ``R_{t-s}``: sines (even features) and cosines (odd features) of distance x frequency.
 
@@ -147,4 +119,4 @@ def with_positions(x: Tensor) -> Tensor:
     """Add the sinusoids of the positions, from 0 on, to ``[B, T, C]``."""
     length, features = x.shape[1:]
     # With one query the distances are the positions.
-    return x + relative_sinusoids(1, length, features, device=x.device, dtype=x.dtype)
+    return x + relative_sinusoids(1, length, features, x.device, x.dtype)

@@ -1,7 +1,6 @@
 """Source2token attention: a weight for each position and feature, and pooling with them.
 
-Multi-dimensional source2token self attention: Shen et al., 2018 (DiSAN), and 2019 (MTSA), section
-2.2 B and eq. 9.
+Multi-dimensional source2token self attention: Shen et al., 2018 (DiSAN); 2019 (MTSA), eq. 9.
 """
 
 from collections.abc import Callable
@@ -11,16 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import Attended
+from fairseq_posattn.attention import softmax
+from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear
 from fairseq_posattn.attention.mechanism import check_choice
-from fairseq_posattn.attention.softmax import (
-    block_padding,
-    sdpa_attention,
-    separate_mask,
-    unblock_fully_masked,
-)
 
 # Inputs from which MTSA's S can be computed.
 SOURCES = ("key", "value", "input")
@@ -80,41 +74,34 @@ def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None)
     wide = torch.promote_types(scores.dtype, torch.float32)
     if key_padding_mask is None:
         return scores.softmax(dim=-2, dtype=wide)
-    blocked, _ = unblock_fully_masked(key_padding_mask)
-    blocked, padding = (
-        mask.view(mask.size(0), *[1] * (scores.dim() - 3), -1, 1)
-        for mask in (blocked, key_padding_mask)
-    )
+    blocked, _ = softmax.unblock_fully_masked(key_padding_mask)
+    shape = blocked.size(0), *[1] * (scores.dim() - 3), -1, 1
+    blocked, padding = blocked.view(shape), key_padding_mask.view(shape)
     weights = scores.masked_fill(blocked, float("-inf")).softmax(dim=-2, dtype=wide)
     return weights.masked_fill(padding, 0.0)
 
 
 def source2token_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source: Tensor,
-    p: float,
-    mask: Tensor | None,
-    key_padding_mask: Tensor | None,
+    call: Call, query: Tensor, key: Tensor, value: Tensor, source: Tensor, mask: Tensor | None
 ) -> Tensor:
     """Attend to values weighted by ``source`` ``[B, H, Tk, D]``, by PyTorch's fused attention.
 
-    One call has numerator and denominator as concatenated values. With dropout of probability
-    ``p``, which spares the denominator, each takes a call.
+    One call has numerator and denominator as concatenated values. With dropout, which spares the
+    denominator, each takes a call.
     """
     # float16 cannot hold the smallest weights, bfloat16 can.
     dtype = torch.float32 if query.dtype == torch.float16 else query.dtype
-    penalties, blocked = (None, None) if mask is None else separate_mask(mask.to(dtype))
-    blocked = block_padding(blocked, key_padding_mask)
+    penalties, blocked = (None, None) if mask is None else softmax.separate_mask(mask.to(dtype))
+    blocked = softmax.block_padding(blocked, call.key_padding_mask)
 
     def attend(values: Tensor, dropout_p: float) -> Tensor:
         q, k, v = (tensor.to(dtype) for tensor in (query, key, values))
-        context = sdpa_attention(q, k, v, dropout_p, bias=penalties, blocked=blocked)
+        context = softmax.sdpa_attention(q, k, v, dropout_p, bias=penalties, blocked=blocked)
         return context.to(source.dtype)
 
-    if p > 0:
-        numerator = attend(drop(source, p) * value, p)  # [B, H, Tq, D]
+    if call.dropout_p > 0:
+        kept = drop(source, call.dropout_p)
+        numerator = attend(kept * value, call.dropout_p)  # [B, H, Tq, D]
         return divide_or_zero(numerator, attend(source, 0.0)).to(value.dtype)
     both = torch.cat([source * value, source], dim=-1)  # [B, H, Tk, 2D]
     return divide_or_zero(*attend(both, 0.0).chunk(2, dim=-1)).to(value.dtype)

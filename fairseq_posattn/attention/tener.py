@@ -36,11 +36,10 @@ def adapted_attention(
     if call.impl == "sdpa":
         content, position = (query + b[:, None] for b in (content_bias, position_bias))
         query, key = expand_waves(content, position, key)
-        return attend_by_features(call, query, key, value, causal=call.causal)
+        return attend_by_features(call, query, key, value)
     (length, features), keys = query.shape[-2:], key.size(-2)
-    sinusoids = relative_sinusoids(
-        length, keys, features, device=query.device, dtype=query.dtype
-    )  # [Tq+Tk-1, D], eq. 17
+    # [Tq+Tk-1, D], eq. 17
+    sinusoids = relative_sinusoids(length, keys, features, query.device, query.dtype)
     tensors = query, key, value, sinusoids, content_bias, position_bias
     return relative_attention(call, *tensors, scaled=False)
 

@@ -92,13 +92,10 @@ class TransformerXLAttention(Mechanism):
 
     def relative_key(self, query_length: int, key_length: int) -> Tensor:
         """Return ``W_{k,R} R_{t-s}`` for each head: ``[H, Tq+Tk-1, D]``."""
-        weight = self.distance_weight
-        sinusoids = relative_sinusoids(
-            query_length, key_length, weight.size(1), device=weight.device, dtype=weight.dtype
-        )
+        weight, lengths = self.distance_weight, (query_length, key_length)
+        sinusoids = relative_sinusoids(*lengths, weight.size(1), weight.device, weight.dtype)
         projected = F.linear(sinusoids, weight)  # [Tq+Tk-1, C]
-        by_head: Tensor = projected.unflatten(-1, self.content_bias.shape)
-        return by_head.transpose(0, 1)
+        return projected.unflatten(-1, self.content_bias.shape).transpose(0, 1)
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         biases = {"content_bias": self.content_bias, "position_bias": self.position_bias}

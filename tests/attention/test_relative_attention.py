@@ -170,17 +170,17 @@ def test_fires_threshold_moves_by_shares_and_old_checkpoints_load():
 
 
 def test_blocked_keys():
-    assert blocked_keys(3, 3) is None
-    assert blocked_keys(1, 5, causal=True) is None
-    assert blocked_keys(2, 3, causal=True).int().tolist() == [[[[0, 0, 1], [0, 0, 0]]]]
+    assert blocked_keys(3, 3, None, False, None) is None
+    assert blocked_keys(1, 5, None, True, None) is None
+    assert blocked_keys(2, 3, None, True, None).int().tolist() == [[[[0, 0, 1], [0, 0, 0]]]]
     padding = torch.tensor([[True, False, False]])
-    blocked = blocked_keys(3, 3, padding, causal=True)
+    blocked = blocked_keys(3, 3, padding, True, None)
     assert blocked.int().tolist() == [[[[1, 1, 1], [1, 0, 1], [1, 0, 0]]]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_low_precision_rounds_the_sinusoid_not_the_distance(dtype):
-    ours = relative_sinusoids(1, 70_001, 4, dtype=dtype)
-    exact = relative_sinusoids(1, 70_001, 4, dtype=torch.float64)
+    ours = relative_sinusoids(1, 70_001, 4, None, dtype)
+    exact = relative_sinusoids(1, 70_001, 4, None, torch.float64)
     assert ours.dtype == dtype
     assert (ours.double() - exact).abs().max() < 0.01
