@@ -198,9 +198,7 @@ class DistanceAwareAttention(Mechanism):
         super().__init__(**shared)
         check_choice("mapping", mapping, MAPPINGS)
         check_choice("adjustment", adjustment, ADJUSTMENTS)
-        self.mapping = mapping
-        self.adjustment = adjustment
-        self.clip_threshold = clip_threshold
+        self.mapping, self.adjustment, self.clip_threshold = mapping, adjustment, clip_threshold
         shifted = mapping in SHIFTED_MAPPINGS
         self.distance_weight = nn.Parameter(torch.empty(num_heads))  # w
         self.sigmoid_shift = nn.Parameter(torch.empty(num_heads)) if shifted else None  # v, or b

@@ -76,10 +76,8 @@ class DirectionalBlock(nn.Module):
         super().__init__()
         self.attend = AttentionFunction(directional_attention)
         self.masks = MaskBank([mask])
-        self.dropout = dropout
-        self.map_dropout = map_dropout
-        self.activation = activation
-        self.impl = impl
+        self.dropout, self.map_dropout = dropout, map_dropout
+        self.activation, self.impl = activation, impl
         self.hidden_map = glorot_linear(embed_dim, hidden_dim)
         self.key_map = glorot_linear(hidden_dim, hidden_dim, bias=False)  # W1
         self.query_map = glorot_linear(hidden_dim, hidden_dim)  # W2, b
@@ -90,16 +88,11 @@ class DirectionalBlock(nn.Module):
         seen = drop(tokens, self.map_dropout, self.training)
         hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
         dropped = drop(hidden, self.dropout, self.training)
-        mask = self.masks.of_distance(tokens.size(1), tokens.size(1), device=tokens.device)
-        attended = self.attend(
-            *(self.key_map(dropped), self.query_map(dropped), hidden),
-            mask=mask.matrix(hidden.dtype),
-            key_padding_mask=key_padding_mask,
-            training=self.training,
-            impl=self.impl,
-        )
-        gated: Tensor = self.gate(hidden, context_of(attended))
-        return gated
+        scores, length = (self.key_map(dropped), self.query_map(dropped)), tokens.size(1)
+        mask = self.masks.of_distance(length, length, device=tokens.device).matrix(hidden.dtype)
+        options = {"key_padding_mask": key_padding_mask, "training": self.training}
+        attended = self.attend(*scores, hidden, mask=mask, impl=self.impl, **options)
+        return self.gate(hidden, context_of(attended))
 
 
 class DirectionalSelfAttention(nn.Module):

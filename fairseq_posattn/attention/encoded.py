@@ -1,8 +1,7 @@
 """Stored keys of encoded sentences, and attention of a beam search's hypotheses to them on a CPU.
 
 Values that are the same at each step are computed once. For 512 or 1,024 keys oneDNN takes up to
-twice as long per key as for others; stored in blocks, they take half to three quarters of that
-time.
+twice as long per key as for others; stored in blocks, half to three quarters of that.
 """
 
 from dataclasses import dataclass

@@ -16,11 +16,7 @@ def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> Linear:
 
 
 def map_heads(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-    training: bool = True,
+    x: Tensor, weight: Tensor, bias: Tensor | None, dropout: float = 0.0, training: bool = True
 ) -> Tensor:
     """Apply per-head linear layers; input dropout is drawn separately for each head.
 
@@ -43,8 +39,7 @@ def map_to_heads(
 ) -> Tensor:
     """Apply one linear layer, ``[B, T, C]`` to ``[B, H, T, D]``; dropout as :func:`map_heads`."""
     if not dropout or not training:
-        mapped: Tensor = linear(x).unflatten(-1, (heads, -1))
-        return mapped.transpose(1, 2)
+        return linear(x).unflatten(-1, (heads, -1)).transpose(1, 2)
     bias = None if linear.bias is None else linear.bias.view(heads, -1)
     return map_heads(x.unsqueeze(1), linear.weight.unflatten(0, (heads, -1)), bias, dropout)
 
@@ -52,7 +47,7 @@ def map_to_heads(
 class HeadwiseLinear(nn.Module):
     """Per-head linear layer; weights are initialized Glorot uniform.
 
-    Dimensions are those of one head. ``bias`` is the initial value of the biases; None has none.
+    Dimensions are those of one head. ``bias`` is the initial value of the biases.
     """
 
     def __init__(
@@ -60,7 +55,7 @@ class HeadwiseLinear(nn.Module):
         num_heads: int,
         input_dim: int,
         output_dim: int,
-        bias: float | None = 0.0,
+        bias: float = 0.0,
         dropout: float = 0.0,
     ):
         super().__init__()
@@ -68,14 +63,11 @@ class HeadwiseLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_heads, input_dim, output_dim))
         for weight in self.weight:
             nn.init.xavier_uniform_(weight)
-        self.bias: nn.Parameter | None = None
-        if bias is not None:
-            self.bias = nn.Parameter(torch.full((num_heads, 1, output_dim), float(bias)))
+        self.bias = nn.Parameter(torch.full((num_heads, 1, output_dim), float(bias)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
-        weight = self.weight.transpose(1, 2)
-        bias = None if self.bias is None else self.bias.squeeze(1)
+        weight, bias = self.weight.transpose(1, 2), self.bias.squeeze(1)
         return map_heads(x, weight, bias, self.dropout, self.training)
 
 

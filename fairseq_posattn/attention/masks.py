@@ -59,9 +59,7 @@ def mask_by_name(
 
     Raise ValueError if the name is unknown, or the sum allows no key.
     """
-    check_name(name)
-    vector = _at_distances(name, signed_distances(length, length, device))
-    return toeplitz_matrix(vector.to(dtype or torch.get_default_dtype()), length, length)
+    return MaskBank([name]).of_distance(length, length, device=device).matrix(dtype)[0]
 
 
 def looks_ahead(name: str) -> bool:

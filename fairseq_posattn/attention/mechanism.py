@@ -76,8 +76,7 @@ class Mechanism(nn.Module):
         encodes_keys: True if it computes from a key's position, or from the layer's input there,
             what incremental decoding caches (:meth:`encode_keys`).
         projects_key: False if the key is the layer's input itself, split among the heads.
-        replaces_positions: True if models with the mechanism have no position embeddings, as in its
-            paper.
+        replaces_positions: True if, as in its paper, models with it have no position embeddings.
         attributes: names of the attributes that are arguments of the function.
         activation: applied to the context; None for none.
     """
@@ -93,9 +92,7 @@ class Mechanism(nn.Module):
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
         super().__init__()
-        self.causal = causal
-        self.dropout = dropout
-        self.impl = impl
+        self.causal, self.dropout, self.impl = causal, dropout, impl
 
     @classmethod
     def read_sizes(cls, embed_dim: int, num_heads: int) -> dict[str, int]:
@@ -145,13 +142,8 @@ class Mechanism(nn.Module):
             hidden: ``[B, Tq, C]``, the layer's (normalized) input at the queries.
             encoded: cached results of :meth:`encode_keys`, whose ``key`` is already in ``key``.
         """
-        options: Options = {
-            "key_padding_mask": key_padding_mask,
-            "dropout_p": self.dropout,
-            "training": self.training,
-            "impl": self.impl,
-            "need_weights": need_weights,
-        }
+        options: Options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
+        options |= {"dropout_p": self.dropout, "training": self.training, "impl": self.impl}
         function = declaration_of(self.function)
         if function.causal:
             options["causal"] = self.causal

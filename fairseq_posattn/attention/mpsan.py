@@ -85,18 +85,15 @@ class PositionalSelfAttention(nn.Module):
         self.masks = MaskBank(masks)
         self.units = len(masks)
         self.scores = embed_dim if multi_dimensional else 1  # S, numbers in a score
-        self.map_dropout = map_dropout
-        self.activation = activation
-        self.impl = impl
+        self.map_dropout, self.activation, self.impl = map_dropout, activation, impl
         self.hidden_map = Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
         self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
         self.query_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # V
-        self.query_bias = nn.Parameter(torch.zeros(self.units, self.scores))  # b
+        biases = self.units, self.scores
+        self.query_bias = nn.Parameter(torch.zeros(biases))  # b
         # Vector scores have two biases, whose sum is that of eq. 6: a model of two such units then
         # has the paper's 1.09m parameters; with one bias it has 1.08m.
-        self.key_bias: nn.Parameter | None = None
-        if multi_dimensional:
-            self.key_bias = nn.Parameter(torch.zeros(self.units, self.scores))
+        self.key_bias = nn.Parameter(torch.zeros(biases)) if multi_dimensional else None
         nn.init.zeros_(self.hidden_map.bias)
         hidden_weights = self.hidden_map.weight.chunk(self.units)
         for weight in (*hidden_weights, *self.key_weight, *self.query_weight):
@@ -114,21 +111,15 @@ class PositionalSelfAttention(nn.Module):
         score_weight = torch.cat([self.key_weight, self.query_weight], dim=1)  # [K, 2S, C]
         scores = map_heads(hidden, score_weight, None, *dropping)  # [B, K, T, 2S]
         key_score, query_score = scores.transpose(2, 3).chunk(2, dim=2)  # [B, K, S, T] each
+        query_score = query_score + self.query_bias[..., None]
         if self.key_bias is not None:
             key_score = key_score + self.key_bias[..., None]
         # Each of the S numbers of a score weights C / S features: all of them, or one.
         value = hidden.unflatten(-1, (self.scores, -1)).transpose(2, 3)  # [B, K, S, T, C/S]
-        attended = self.attend(
-            key_score,
-            query_score + self.query_bias[..., None],
-            value,
-            mask=self.masks.of_distance(length, length, device=tokens.device),
-            key_padding_mask=key_padding_mask,
-            training=self.training,
-            impl=self.impl,
-        )
-        contexts = context_of(attended).transpose(2, 3).flatten(3)
-        return contexts, hidden
+        mask = self.masks.of_distance(length, length, device=tokens.device)
+        options = {"key_padding_mask": key_padding_mask, "training": self.training}
+        attended = self.attend(key_score, query_score, value, mask=mask, impl=self.impl, **options)
+        return context_of(attended).transpose(2, 3).flatten(3), hidden
 
 
 class PositionFusion(nn.Module):
@@ -216,5 +207,4 @@ class MultiplePositionalSelfAttention(nn.Module):
         """Map ``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` is bool ``[B, T]``."""
         contexts, hidden = self.attention(tokens, key_padding_mask)
         contexts = drop(contexts, self.dropout, self.training)
-        fused: Tensor = self.fusion(contexts, hidden, tokens)
-        return fused
+        return self.fusion(contexts, hidden, tokens)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import waves
@@ -66,6 +66,8 @@ class RotaryAttention(Mechanism):
     flags = Flags
     replaces_positions = True
     encodes_keys = True
+    attributes = ("base", "rotated_keys")
+    rotated_keys = True
 
     def __init__(self, base: float = 10000.0, **shared: Unpack[Shared]):
         super().__init__(**shared)
@@ -73,6 +75,3 @@ class RotaryAttention(Mechanism):
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
         return {"key": rotate(key, start, self.base)}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"base": self.base, "rotated_keys": True}

@@ -37,8 +37,7 @@ def relative_position_attention(
     query is multiplied with each ``w`` once, not once for each key at that distance.
 
     Args:
-        key_embedding, value_embedding: ``w^K`` and ``w^V``, at entry ``s-t+k``, for all heads or
-            per head.
+        key_embedding, value_embedding: ``w^K`` and ``w^V`` at ``s-t+k``, per head or for all.
     """
     reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]

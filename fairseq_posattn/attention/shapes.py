@@ -1,8 +1,7 @@
 """Shapes of an attention function's tensors, checked and broadcast in every call.
 
-They stand in the signature: ``Annotated[Tensor, "B H Tq D"]``. Kernels rely on them: they would
-read beyond a tensor that is too short. A second item is the standard deviation of random tensors;
-default 1.
+They stand in the signature: ``Annotated[Tensor, "B H Tq D"]``. Kernels would read beyond a tensor
+that is too short. A second item is the standard deviation of random tensors; default 1.
 
 - ``B``, ``H`` and ``Tq`` may be 1 in one tensor where another has more: it is expanded.
 - ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.

@@ -1,7 +1,6 @@
 """Masked softmax, dropout and weighted sum, which all softmax attentions share.
 
-If every key of a query is blocked, its weights, its context and all gradients through them are
-zero.
+If every key of a query is blocked, its weights, context and all gradients through them are zero.
 """
 
 import itertools
@@ -58,10 +57,9 @@ def block_padding(
     """Add padded keys ``[B, Tk]`` to the blocked keys of scores with that many dimensions."""
     if key_padding_mask is None:
         return blocked
-    batch, key_length = key_padding_mask.shape
-    return union_of_masks(
-        blocked, key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length)
-    )
+    batch, keys = key_padding_mask.shape
+    padding = key_padding_mask.view(batch, *[1] * (dimensions - 2), keys)
+    return union_of_masks(blocked, padding)
 
 
 def softmax_attention(
@@ -195,8 +193,7 @@ def attend_by_head(
     masks = bias, None if blocked is None else additive_mask(blocked, query.dtype)
     shape = batch, heads, query.size(2), key.size(2)
     added = [x.expand(shape) for x in masks if x is not None]
-    every = slice(None), None
-    spans = [every] * batch if padding is None else [_find_keys(row) for row in padding]
+    spans = [(slice(None), None)] * batch if padding is None else list(map(_find_keys, padding))
     # In the order [Tq, B, H, Dv], so that layers need no copy.
     context = value.new_empty(query.size(2), batch, heads, value.size(-1)).permute(1, 2, 0, 3)
     query = query * query.size(-1) ** -0.5

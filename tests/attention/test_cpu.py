@@ -325,7 +325,7 @@ def test_autocast_has_gradients_of_the_factors_types():
     weights, x = (torch.rand(2, 5, 5, requires_grad=True) for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):
         product = dropout_matmul(weights, x, 0.3)
-        mapped = map_heads(x.bfloat16().unsqueeze(1), torch.ones(3, 4, 5), dropout=0.3)
+        mapped = map_heads(x.bfloat16().unsqueeze(1), torch.ones(3, 4, 5), None, 0.3)
     assert product.dtype == mapped.dtype == torch.bfloat16
     (product.sum() + mapped.sum()).backward()
     assert weights.grad.any() and x.grad.any()

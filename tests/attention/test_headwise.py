@@ -26,7 +26,7 @@ def test_dropout_is_drawn_per_head(library, monkeypatch, heads, bias):
     if bias:
         expected = expected + b[:, None]
     assert_same_with_gradients(output, expected, [x, weight, *([b] if bias else [])])
-    output = map_heads(x.transpose(1, 2), weight, training=False, dropout=0.3)
+    output = map_heads(x.transpose(1, 2), weight, None, training=False, dropout=0.3)
     expected = torch.einsum("bthc,hdc->bhtd", x.expand(-1, -1, 3, -1), weight)
     assert_same_with_gradients(output, expected, [x, weight])
 
