@@ -147,8 +147,7 @@ def _disagreement(attend: Attend, shapes: Shapes, example: Example, length: int)
     if not dropping:
         return worst
     # The context is linear in the values. For equal dropout masks in both passes the inner product
-    # of their gradient with other values equals that of the context's gradient with those values'
-    # context.
+    # of their gradient with other values is that of the context's gradient with their context.
     value = tensors["value"]
     others, leaf = value.flip(-2), value.detach().requires_grad_()
     torch.manual_seed(1)

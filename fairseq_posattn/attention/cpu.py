@@ -50,8 +50,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
-    result: Tensor = _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return result
+    return _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
 
 
 def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -157,25 +156,19 @@ def _is_served(a: Tensor, b: Tensor) -> bool:
 @functools.cache
 def library() -> str:
     """Return the library for float32 matmuls on this machine: ``torch`` or ``onednn``."""
-    chosen = _choose_library()
-    if chosen == "onednn":  # it reads the variables at its first matmul
-        for name, shapes in CACHES.items():
-            os.environ.setdefault(name, shapes)
-    return chosen
-
-
-def _choose_library() -> str:
     named = os.environ.get("POSATTN_LINEAR", "")
     if named not in ("", *LIBRARIES):
         raise UsageError(f"POSATTN_LINEAR={named}: choose one of: {', '.join(LIBRARIES)}")
     able = has_onednn_linear()
     if named == "onednn" and not able:
         raise UsageError("POSATTN_LINEAR=onednn: this PyTorch was built without oneDNN")
-    if named:
-        return named
     faster = torch.backends.mkl.is_available() and not _intel()
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return "onednn" if able and faster and wide else "torch"
+    chosen = named or ("onednn" if able and faster and wide else "torch")
+    if chosen == "onednn":  # it reads the variables at its first matmul
+        for name, shapes in CACHES.items():
+            os.environ.setdefault(name, shapes)
+    return chosen
 
 
 def _intel() -> bool:
@@ -221,16 +214,14 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
         return x
     if not uses_byte_masks(x, p):
         return F.dropout(x, p)
-    dropped: Tensor = _Dropped.apply(x, p)  # type: ignore[no-untyped-call]
-    return dropped
+    return _Dropped.apply(x, p)  # type: ignore[no-untyped-call]
 
 
 def dropout_matmul(weights: Tensor, x: Tensor, p: float) -> Tensor:
     """Return ``dropout(W) X`` for ``W [..., Tq, Tk]``; on a CPU no dropped weights are stored."""
     if not uses_byte_masks(weights, p):
         return matmul(drop(weights, p), x)
-    result: Tensor = _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
-    return result
+    return _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
 
 
 def draw_mask(x: Tensor, p: float) -> Tensor:

@@ -12,7 +12,6 @@ from torch import Tensor
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.kernels.support import kernel_reason, with_kernel
-from fairseq_posattn.attention.masks import DistanceMask
 from fairseq_posattn.attention.pytorch import constant, is_traced
 from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import heads_beat_sdpa
@@ -52,8 +51,7 @@ class Attention:
         """Return the result for arguments and :class:`Options` by name.
 
         Raises:
-            ValueError: a shape, a type or the dropout is wrong; ``impl`` is unknown or cannot serve
-                this call.
+            ValueError: a shape, a type or the dropout is wrong; ``impl`` cannot serve this call.
         """
         kind = None if is_traced() else kind_of(arguments)  # symbols cannot be keys
         decision = None if kind is None else self.decisions.get(kind)
@@ -93,9 +91,8 @@ class Attention:
             return self._choose_on_cpu(call, arguments)
         if call.impl not in ("auto", *self.implementations):
             choices = ", ".join(["auto", *self.implementations[::-1]])
-            raise ValueError(
-                f"{self.name} has no implementation {call.impl!r}; choose one of: {choices}"
-            )
+            unknown = f"{self.name} has no implementation {call.impl!r}"
+            raise ValueError(f"{unknown}; choose one of: {choices}")
         reasons = {impl: self._refusal(impl, call, arguments) for impl in self.implementations}
         able = [impl for impl, reason in reasons.items() if reason is None]
         if call.impl in able:
@@ -139,9 +136,7 @@ def kind_of(arguments: Arguments) -> CallKind:
     described = [
         (value.dtype, value.shape, value.stride(), value.device, value.requires_grad)
         if isinstance(value, Tensor)
-        else value.kind
-        if isinstance(value, DistanceMask)
-        else value
+        else getattr(value, "kind", value)  # a DistanceMask has one
         for value in arguments.values()
     ]
     return *arguments, torch.is_grad_enabled(), *described

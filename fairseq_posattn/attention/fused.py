@@ -53,8 +53,7 @@ class Sum(NamedTuple):
         """Return the sum."""
         if self.output is None and self.x is not None:
             return self.x
-        total: Tensor = _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
-        return total
+        return _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
 
 
 def dropped_relu(streams: DropoutStreams, x: Tensor, dropout_p: float) -> Tensor:

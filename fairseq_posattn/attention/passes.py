@@ -51,7 +51,6 @@ def once_a_pass(function: Callable[Parameters, Result]) -> Callable[Parameters, 
         key = (function, *(id(x) if isinstance(x, Tensor) else x for x in arguments))
         if key not in cached:  # the arguments are stored so that their ids stay unique
             cached[key] = arguments, function(*args, **kwargs)
-        result: Result = cached[key][1]
-        return result
+        return cached[key][1]
 
     return once

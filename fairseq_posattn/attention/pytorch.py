@@ -38,8 +38,7 @@ def once(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 def constant(function: Function) -> Function:
     """Have ``torch.compile`` call a function while it traces, and store the result in the graph."""
-    # Remove when torch.compiler.assume_constant_result no longer imports the compiler, for a
-    # second.
+    # Remove when torch.compiler.assume_constant_result imports no compiler, which takes a second.
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
@@ -67,26 +66,22 @@ def has_onednn_linear() -> bool:
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``x W' + b`` by oneDNN; the weight may be from :func:`pack_for_onednn`."""
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return result
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def pack_for_onednn(weight: Tensor, rows: int) -> Tensor:
     """Return a weight in oneDNN's layout for so many rows of inputs."""
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
-    return packed
+    return torch.ops.mkldnn._reorder_linear_weight(weight, rows)
 
 
 def pack_for_mkl(weight: Tensor, rows: int) -> Tensor:
     """Return a weight in MKL's layout for so many rows of inputs."""
-    packed: Tensor = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
-    return packed
+    return torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
 
 
 def mkl_linear(x: Tensor, packed: Tensor, weight: Tensor, bias: Tensor | None, rows: int) -> Tensor:
     """Return ``x W' + b`` by MKL; a packed weight is ignored for another number of ``rows``."""
-    result: Tensor = torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
-    return result
+    return torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
 
 
 def has_vnni() -> bool:
@@ -99,8 +94,6 @@ def int8_linear(x: Tensor, packed: Any, reduce_range: bool) -> Tensor:
     """Return ``x W' + b`` in int8 for a weight of ``torch.ops.quantized.linear_prepack``."""
     # Remove when calls of torch.ops do not search packed weights for __torch_function__, which
     # throws an exception of C++; _op leaves out the search for fake objects of torch.export.
+    multiply = torch.ops.quantized.linear_dynamic._op
     with torch._C.DisableTorchFunctionSubclass():
-        result: Tensor = torch.ops.quantized.linear_dynamic._op(
-            x, packed, reduce_range=reduce_range
-        )
-    return result
+        return multiply(x, packed, reduce_range=reduce_range)

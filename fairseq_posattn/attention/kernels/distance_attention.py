@@ -13,7 +13,7 @@ from fairseq_posattn.attention.kernels import distance_scores as kernels
 from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels.distance_lines import BiasVector, Mapping, Table
 from fairseq_posattn.attention.kernels.distance_scores import Biases
-from fairseq_posattn.attention.kernels.launch import Launch, Layout, drawn, plane_of, rows_of
+from fairseq_posattn.attention.kernels.launch import DifferentiableKernels, Launch, Layout
 from fairseq_posattn.attention.kernels.masks import vector_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
@@ -85,7 +85,7 @@ class DistanceLaunches:
         context, log_sum, vector = results
         biases, table, cells, mask = self._operands(inputs, vector)
         self.write_table(table, cells, self.width)
-        q, k, v, c = map(rows_of, (*inputs[:3], context))
+        q, k, v, c = map(launch.rows_of, (*inputs[:3], context))
         self.attend(q, k, v, c, log_sum, biases, cells, *mask, *self.numbers)
 
     def backward(
@@ -101,8 +101,8 @@ class DistanceLaunches:
         vectors = log_sum.new_empty(self.programs, self.vector_width)
         d_vectors = BiasVector(vectors, 0, self.vector_origin)
         d_numbers = log_sum.new_empty(self.programs, 2)
-        q, k, v, c, g = map(rows_of, (*inputs[:3], context, d_context))
-        d_q, d_k, d_v = map(rows_of, d_qkv)
+        q, k, v, c, g = map(launch.rows_of, (*inputs[:3], context, d_context))
+        d_q, d_k, d_v = map(launch.rows_of, d_qkv)
         d_kv = (d_k, d_v) if self.whole else (None, None)
         self.of_queries(
             *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
@@ -114,7 +114,7 @@ class DistanceLaunches:
         if inputs.mechanism == "dman":
             d_query_bias, d_head_bias, d_table = d_learned
             sizes = self.programs, self.vector_width, batch, heads, queries, keys, self.parts
-            of_biases = plane_of(d_query_bias), d_head_bias
+            of_biases = launch.plane_of(d_query_bias), d_head_bias
             self.reduce(d_vectors, d_row, d_numbers, table, d_table, *of_biases, *sizes)
         elif inputs.mechanism == "bias":
             first = self.vector_origin + 1 - queries
@@ -128,11 +128,11 @@ class DistanceLaunches:
         """Return learned tensors, cells, padding and dropout as kernel arguments."""
         table = inputs.table
         cells = BiasVector(vector, self.width if self.cells > 1 else 0, self.origin)
-        mask = inputs.padding, drawn(inputs.seed, inputs.kept)
+        mask = inputs.padding, launch.drawn(inputs.seed, inputs.kept)
         if inputs.mechanism == "dman":
             assert table is not None and inputs.row is not None
             entries = table.size(0)
-            biases = Biases(*plane_of(inputs.row), inputs.head)
+            biases = Biases(*launch.plane_of(inputs.row), inputs.head)
             return biases, Table(table, entries // 2, entries), cells, mask
         if inputs.mechanism == "bias":
             assert table is not None
@@ -151,14 +151,10 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), log_sum, vector
 
 
-differentiable = launch.DifferentiableKernels(
-    "distance_attention", Inputs, 6, DistanceLaunches, allocate
-)
+differentiable = DifferentiableKernels("distance_attention", Inputs, 6, DistanceLaunches, allocate)
 
 
-def dynamic_mask_attention_triton(
-    call, query, key, value, query_bias, distance_bias, head_bias
-):  # fmt: skip
+def dynamic_mask_attention_triton(call, query, key, value, query_bias, distance_bias, head_bias):
     """Return the context ``[B, H, Tq, D]`` of DMAN.
 
     Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.

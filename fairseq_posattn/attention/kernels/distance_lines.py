@@ -186,9 +186,7 @@ def reduce_table(
 
 
 @triton.jit(do_not_specialize=["batch", "parts"])
-def reduce_mapping(
-    D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr
-):  # fmt: skip
+def reduce_mapping(D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr):
     """Write the gradients of DA's parameters of one head."""
     h = tl.program_id(0)
     tl.store(D_WEIGHT + h, sum_of_head(D_NUMBERS, h, 0, batch, heads, parts, PROGRAMS))

@@ -208,13 +208,11 @@ class DifferentiableKernels:
         self, call: Call, tensors: Sequence[Tensor | None], *constants: Any, dropout_p: float
     ) -> Tensor:
         """Return the context for tensors and constants before and behind padding and dropout."""
-        context: Tensor
         vectors: Any = tensors[2]
         dropout = draw_dropout(dropout_p, vectors.device)
         inputs: Any = *tensors, call.key_padding_mask, *dropout, *constants
         if torch.compiler.is_compiling():
-            context = self.operator(*inputs)[0]
-            return context
+            return self.operator(*inputs)[0]
         tensors = inputs[: self.tensors]
         aligned = [None if x is None else x.data_ptr() % 16 == 0 for x in tensors]
         alignment = vectors.dtype == torch.float32 and tf32_allowed(), *aligned
@@ -223,8 +221,7 @@ class DifferentiableKernels:
             plan = call.plans[alignment] = self.prepare(inputs)
         if not plan.are_rows:
             inputs = self.in_rows(inputs)
-        context = _Function.apply(self, plan, *inputs)  # type: ignore[no-untyped-call]
-        return context
+        return _Function.apply(self, plan, *inputs)  # type: ignore[no-untyped-call]
 
     def in_rows(self, inputs: Sequence[Any]) -> Any:
         """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
@@ -245,11 +242,9 @@ class DifferentiableKernels:
 
     def run_forward(self, plan: KernelPlan, inputs: Any) -> Results:
         """Run the forward kernels on the GPU of the arguments, which are in rows."""
-        first: Tensor = inputs[0]
-        results = tuple(
-            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in plan.results]
-        )
-        with torch.cuda.device_of(first):
+        empty = inputs[0].new_empty_strided
+        results = tuple([empty(size, at, dtype=dtype) for size, at, dtype in plan.results])
+        with torch.cuda.device_of(inputs[0]):
             plan.launches.forward(inputs, results)
         return results
 
@@ -263,8 +258,7 @@ class DifferentiableKernels:
             launches = self.find_launches(inputs, d_context, *results)
             cached[strides_of(d_context, *inputs[: self.tensors], *results)] = launches
         with torch.cuda.device_of(d_context):
-            gradients: list[Tensor] = launches.backward(d_context, self.inputs(*inputs), results)
-        return gradients
+            return launches.backward(d_context, self.inputs(*inputs), results)
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
         ctx.save_for_backward(*inputs[: self.tensors], *output)

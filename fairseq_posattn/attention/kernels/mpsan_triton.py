@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.kernels import launch, masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_vector
-from fairseq_posattn.attention.kernels.launch import Launch, Layout, rows_of
+from fairseq_posattn.attention.kernels.launch import DifferentiableKernels, Launch, Layout, rows_of
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
 
@@ -27,9 +27,7 @@ def load_scores(SCORES, before, positions, length, inverse):
 
 
 @triton.jit
-def additive_scores(
-    query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys
-):  # fmt: skip
+def additive_scores(query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys):
     """Return the scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
     slope = tl.where(x > 0.0, 1.0, ops.power_of_two(ops.minimum(x, 0.0) * ops.LOG2_E))
@@ -227,9 +225,7 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor]:
     return inputs.value.new_empty(*log_sum.shape, inputs.value.size(3)), log_sum
 
 
-differentiable = launch.DifferentiableKernels(
-    "additive_attention", Inputs, 3, AdditiveLaunches, allocate
-)
+differentiable = DifferentiableKernels("additive_attention", Inputs, 3, AdditiveLaunches, allocate)
 
 
 def additive_attention_triton(call, key_score, query_score, value, mask, constant):

@@ -6,9 +6,8 @@ import torch
 import triton
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
-from fairseq_posattn.attention.kernels.launch import Launch, Layout, rows_of
+from fairseq_posattn.attention.kernels.launch import DifferentiableKernels, Launch, Layout, rows_of
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operands, vector_sizes
 from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
 
@@ -109,9 +108,7 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Te
     return torch.empty_like(query), weights, weighed, largest_source, denominator, largest
 
 
-differentiable = launch.DifferentiableKernels(
-    "tensorized_attention", Inputs, 4, TensorLaunches, allocate
-)
+differentiable = DifferentiableKernels("tensorized_attention", Inputs, 4, TensorLaunches, allocate)
 
 
 def tensorized_attention_triton(

@@ -25,8 +25,7 @@ VECTORS = ("query", "key", "value", "source_scores")
 def kernel_reason(arguments: Arguments) -> str | None:
     """Return why kernels cannot serve a call with these arguments, or None if they can."""
     value: Tensor = arguments["value"]
-    reason: str | None = device_reason(value.device)
-    if reason is not None:
+    if reason := device_reason(value.device):
         return reason
     tensors = {n: x for n, x in arguments.items() if isinstance(x, Tensor)}
     mask = tensors.pop("mask", None)
@@ -41,9 +40,8 @@ def kernel_reason(arguments: Arguments) -> str | None:
         return None
     vectors = {name: tensors[name] for name in VECTORS if name in tensors}
     if len({vector.dtype for vector in vectors.values()}) > 1:
-        return (
-            f"takes {', '.join(vectors)} of one type, not {', '.join(map(_name, vectors.values()))}"
-        )
+        types = ", ".join(map(_name, vectors.values()))
+        return f"takes {', '.join(vectors)} of one type, not {types}"
     features, in_values = vectors["query"].size(-1), value.size(-1)
     if features > LARGEST_HEAD or in_values != features:
         sizes = f"{features} and {in_values}"

@@ -287,9 +287,7 @@ def differentiate_keys(
         query = first_query + tl.arange(0, BLOCK_Q)
         q = ops.load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
         d_n = ops.load_rows(D_NUMERATOR, b, h, query, queries, FEATURES, BLOCK_D)
-        d_d, d_d_rest = load_split(
-            D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D, SPLIT
-        )  # fmt: skip
+        d_d, d_d_rest = load_split(D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D, SPLIT)
         weight, dropped, d_dots = pair_gradients(
             q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, LARGEST, query, key, first_key, b, h,
             head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
