@@ -17,7 +17,6 @@ training steps over all lengths is stored in --table under the GPU's name. The k
 
 import itertools
 import json
-import math
 import statistics
 import sys
 from contextlib import nullcontext
@@ -214,12 +213,10 @@ def measure_tiles(arguments):
 
 def best(rows):
     """Return the row of each kind with the lowest geometric mean of times."""
-
-    def mean(row):
-        return statistics.fmean(map(math.log, row["milliseconds"]))
-
-    kinds = dict.fromkeys(row["kind"] for row in rows)
-    return [min((row for row in rows if row["kind"] == kind), key=mean) for kind in kinds]
+    kinds = {row["kind"]: [] for row in rows}
+    for row in rows:
+        kinds[row["kind"]].append((statistics.geometric_mean(row["milliseconds"]), row))
+    return [min(timed, key=lambda pair: pair[0])[1] for timed in kinds.values()]
 
 
 def tables_of_tiles(report):
@@ -233,34 +230,27 @@ def tables_of_tiles(report):
     return {"": machine.table(rows) if rows else "No choice was correct."}
 
 
+OPTIONS = {
+    "mechanisms": (["dman", "da", "mtsa", "mtsa_identity", "mpsan"], "mechanisms", CASES),
+    "implementations": (IMPLEMENTATIONS, "implementations", [*IMPLEMENTATIONS, "auto"]),
+    "lengths": ([32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], "positions"),
+    **SIZES,
+    "dropout": (0.0, "probability, also of plain"),
+    "rounds": (20, "counted rounds"),
+    "warmup": (5, "rounds before those"),
+    "largest_matrix": (16.0 if ON_GPU else 1.0, "GiB of a float32 tensor of all pairs"),
+}
+SETTINGS = ("tokens", "heads", "features", "dropout", "rounds", "lengths")
+OPTIONS_OF_TILES = {
+    "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
+    "lengths": ([512, 2048], "positions"),
+    **SIZES,
+    "choices": (int, "number of choices to try for each pass (default: all)"),
+    "table": ("tiles.json", "file to store the tiles in"),
+}
 BENCHMARKS = {
-    "": machine.Benchmark(
-        {
-            "mechanisms": (["dman", "da", "mtsa", "mtsa_identity", "mpsan"], "mechanisms", CASES),
-            "implementations": (IMPLEMENTATIONS, "implementations", [*IMPLEMENTATIONS, "auto"]),
-            "lengths": ([32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], "positions"),
-            **SIZES,
-            "dropout": (0.0, "probability, also of plain"),
-            "rounds": (20, "counted rounds"),
-            "warmup": (5, "rounds before those"),
-            "largest_matrix": (16.0 if ON_GPU else 1.0, "GiB of a float32 tensor of all pairs"),
-        },
-        measure,
-        tables,
-        settings=("tokens", "heads", "features", "dropout", "rounds", "lengths"),
-    ),
-    "tiles": machine.Benchmark(
-        {
-            "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
-            "lengths": ([512, 2048], "positions"),
-            **SIZES,
-            "choices": (int, "number of choices to try for each pass (default: all)"),
-            "table": ("tiles.json", "file to store the tiles in"),
-        },
-        measure_tiles,
-        tables_of_tiles,
-        settings=("lengths",),
-    ),
+    "": machine.Benchmark(OPTIONS, measure, tables, SETTINGS),
+    "tiles": machine.Benchmark(OPTIONS_OF_TILES, measure_tiles, tables_of_tiles, ("lengths",)),
 }
 
 if __name__ == "__main__":

@@ -92,22 +92,17 @@ def tables(report):
     return {"": machine.table(rows)}
 
 
-BENCHMARKS = {
-    "": machine.Benchmark(
-        {
-            "archs": (TIMED, "architectures", TIMED),
-            "sentences": (32, "sentences in a batch"),
-            "length": (50, "tokens of the longest sentence"),
-            "vocabulary": (10000, "dictionary size"),
-            "dropout": (float, "dropout of all models (default: each one's)"),
-            **pairs.rounds(11, 2),
-            **machine.DEVICE,
-        },
-        measure,
-        tables,
-        settings=("sentences", "length", "vocabulary", "dropout", "updates"),
-    )
+OPTIONS = {
+    "archs": (TIMED, "architectures", TIMED),
+    "sentences": (32, "sentences in a batch"),
+    "length": (50, "tokens of the longest sentence"),
+    "vocabulary": (10000, "dictionary size"),
+    "dropout": (float, "dropout of all models (default: each one's)"),
+    **pairs.rounds(11, 2),
+    **machine.DEVICE,
 }
+SETTINGS = ("sentences", "length", "vocabulary", "dropout", "updates")
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, tables, SETTINGS)}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

@@ -110,18 +110,13 @@ def cells(pair, report):
     return row
 
 
-BENCHMARKS = {
-    "": pairs.benchmark(
-        measure,
-        machine.one_table(cells),
-        {
-            **pairs.rounds(7, 1, "batches"),
-            **machine.DEVICE,
-            "beam": (5, "hypotheses per sentence"),
-            "int8": (False, "int8, except for fairseq's model"),
-        },
-    )
+OPTIONS = {
+    **pairs.rounds(7, 1, "batches"),
+    **machine.DEVICE,
+    "beam": (5, "hypotheses per sentence"),
+    "int8": (False, "int8, except for fairseq's model"),
 }
+BENCHMARKS = {"": pairs.benchmark(measure, machine.one_table(cells), OPTIONS)}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

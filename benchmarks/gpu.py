@@ -18,7 +18,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -101,7 +100,7 @@ class Step(NamedTuple):
 
     name: str  # stem of its result file and log
     command: tuple[str, ...]
-    minutes: float = 4  # time limit
+    minutes: float = 4
 
 
 def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
@@ -136,9 +135,9 @@ def run(step: Step, folder: Path, seconds: float) -> str:
     result, log, done = (folder / f"{step.name}{end}" for end in (".json", ".log", ".done"))
     if done.exists():
         return "done before"
-    limit = min(60 * step.minutes, seconds)
     if seconds < LEAST:
         return "not started, no time left"
+    limit = min(60 * step.minutes, seconds)
     command = [part.format(json=result, folder=folder) for part in step.command]
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as output:
@@ -163,11 +162,8 @@ def run(step: Step, folder: Path, seconds: float) -> str:
 
 def pack(folder: Path, results: Path) -> None:
     """Write the archive of all results and logs."""
-    unfinished = results / f".{ARCHIVE}"
-    with tarfile.open(unfinished, "w:gz") as archive:
-        for path in sorted(folder.iterdir()):
-            archive.add(path, path.name)
-    unfinished.replace(results / ARCHIVE)
+    unfinished = shutil.make_archive(str(results / ".unfinished"), "gztar", folder)
+    os.replace(unfinished, results / ARCHIVE)
 
 
 def measure(chosen: dict[str, list[Step]], folder: Path, results: Path, deadline: float) -> bool:

@@ -31,7 +31,7 @@ from fairseq_posattn.attention.fused import DropoutStreams, Sum, dropped_relu
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
 LAYER = "layer"  # a layer's kernels beside attention, of 8 heads
-OPTIONS = ["padding", "dropout", "causal"]
+CALLED_WITH = ["padding", "dropout", "causal"]
 SHOWN = ("a pair", "special", "registers", "spills", "shared KiB")
 ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -50,7 +50,7 @@ def recording(compiling=True):
         yield launches
 
 
-def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
+def training_step(mechanism, dtype, features, length, chosen=CALLED_WITH):
     if mechanism == LAYER:
         return layer_step(dtype, 8 * features, length)
     case = KERNELS[mechanism]
@@ -148,20 +148,18 @@ def table(report):
     return {"": machine.table(list(shown))}
 
 
+OPTIONS = {
+    "mechanisms": (list(KERNELS), "mechanisms", [*KERNELS, LAYER]),
+    "dtypes": (["bfloat16"], "precisions", machine.DEVICE["dtype"][-1]),
+    "features": ([64], "features per head"),
+    "lengths": ([32, 512], "positions of a sentence"),
+    "options": (CALLED_WITH, "options of the calls", CALLED_WITH),
+    "capability": (90, "compute capability of the GPU, 90 for an H100 or H200", SHARED),
+}
+
 BENCHMARKS = {
     "": machine.Benchmark(
-        {
-            "mechanisms": (list(KERNELS), "mechanisms", [*KERNELS, LAYER]),
-            "dtypes": (["bfloat16"], "precisions", machine.DEVICE["dtype"][-1]),
-            "features": ([64], "features per head"),
-            "lengths": ([32, 512], "positions of a sentence"),
-            "options": (OPTIONS, "options of the calls", OPTIONS),
-            "capability": (90, "compute capability of the GPU, 90 for an H100 or H200", SHARED),
-        },
-        measure,
-        table,
-        settings=("capability",),
-        describe=lambda arguments: {"triton": triton.__version__},
+        OPTIONS, measure, table, ("capability",), lambda _: {"triton": triton.__version__}
     )
 }
 

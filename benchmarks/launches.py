@@ -217,19 +217,15 @@ def host_microseconds(name):
     return round(1000 * machine.milliseconds(seconds, 6) / 50)
 
 
+def describe(arguments):
+    return {"device": machine.processor(), "torch": torch.__version__}
+
+
+OPTIONS = {"device": ("cpu", "device", ["cpu"]), "dtype": ("float16", "precision", ["float16"])}
+TABLES = machine.one_table(lambda row, report: row)
 BENCHMARKS = {
-    "": pairs.benchmark(
-        measure,
-        tables,
-        {"device": ("cpu", "device", ["cpu"]), "dtype": ("float16", "precision", ["float16"])},
-        pairs=["dman_iwslt_de_en"],
-    ),
-    "attention": machine.Benchmark(
-        {},
-        measure_attention,
-        machine.one_table(lambda row, report: row),
-        describe=lambda _: {"device": machine.processor(), "torch": torch.__version__},
-    ),
+    "": pairs.benchmark(measure, tables, OPTIONS, pairs=["dman_iwslt_de_en"]),
+    "attention": machine.Benchmark({}, measure_attention, TABLES, describe=describe),
 }
 
 if __name__ == "__main__":

@@ -215,21 +215,21 @@ def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> i
         return torch.cuda.max_memory_allocated() - before
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=_measure_growth, args=(work, first, send))
+
+    def send_growth() -> None:
+        torch.set_num_threads(1)  # those of this process stayed behind: waiting for them never ends
+        ctypes.CDLL(None).mallopt(-3, 2**16)  # M_MMAP_THRESHOLD: larger blocks are mapped alone
+        first()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        work()
+        send.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+
+    process = context.Process(target=send_growth)
     process.start()
     send.close()
     growth: int = receive.recv()  # EOFError if it failed
     process.join()
     return growth
-
-
-def _measure_growth(work, first, send) -> None:
-    torch.set_num_threads(1)  # those of this process stayed behind, and are waited for in vain
-    ctypes.CDLL(None).mallopt(-3, 2**16)  # M_MMAP_THRESHOLD: larger blocks are mapped separately
-    first()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    work()
-    send.send(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 
 
 if __name__ == "__main__":

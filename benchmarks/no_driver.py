@@ -5,6 +5,7 @@ call of CUDA itself.
 """
 
 import os
+from types import SimpleNamespace
 
 os.environ.pop("TRITON_INTERPRET", None)  # compiled, not interpreted
 
@@ -24,16 +25,12 @@ class _Launcher:
         pass
 
 
-class _Utilities:
-    def load_binary(self, name, binary, shared, device):
-        """Return module, function, registers, spilled registers and maximum threads."""
-        return object(), 1, 0, 0, 1024
-
-    def unload_module(self, module):
-        pass
-
-    def get_device_properties(self, device):
-        return {"max_shared_mem": 2**20, "multiprocessor_count": 132}
+UTILITIES = SimpleNamespace(
+    # Module, function, registers, spilled registers and maximum threads.
+    load_binary=lambda name, binary, shared, device: (object(), 1, 0, 0, 1024),
+    unload_module=lambda module: None,
+    get_device_properties=lambda device: {"max_shared_mem": 2**20, "multiprocessor_count": 132},
+)
 
 
 class NoDriver(DriverBase):
@@ -42,8 +39,7 @@ class NoDriver(DriverBase):
     launcher_cls = _Launcher
 
     def __init__(self, capability: int):
-        self.utils = _Utilities()
-        self.capability = capability
+        self.utils, self.capability = UTILITIES, capability
 
     @staticmethod
     def is_active():

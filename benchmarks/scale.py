@@ -74,21 +74,14 @@ class Rates:
     overlap: float  # share of the computation that hides an all-reduce
 
 
-def all_reduce_seconds(size: float, processes: int, rates: Rates) -> float:
-    """Return the time of a ring, which sends ``2 (N-1) / N`` of the bytes per process."""
-    if processes == 1:
-        return 0.0
-    steps = 2 * math.ceil(math.log2(processes))
-    return steps * rates.latency + size * 2 * (processes - 1) / processes / rates.network
-
-
 def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) -> dict:
     """Return seconds and bytes of an update of so many batches per process."""
     device = work.operations / rates.matrix + PASSES * work.activations / rates.memory
     batch = max(device, rates.host)
     step = work.parameters * STEP[dtype] / rates.memory
-    size = work.parameters * BYTES[dtype]
-    network = all_reduce_seconds(size, processes, rates)
+    # In a ring each process sends 2 (N-1) / N of the gradients' bytes.
+    sent = work.parameters * BYTES[dtype] * 2 * (processes - 1) / processes
+    network = 2 * math.ceil(math.log2(processes)) * rates.latency + sent / rates.network
     exposed = max(0.0, network - rates.overlap * batch)  # the last batch's backward pass
     return {
         "device_seconds": batches * device,
@@ -97,7 +90,7 @@ def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) 
         "network_seconds": network,
         "exposed_seconds": exposed,
         "update_seconds": batches * batch + step + exposed,
-        "network_bytes": size * 2 * (processes - 1) / processes,
+        "network_bytes": sent,
         "memory_bytes": work.parameters * STATE[dtype] + work.activations,
     }
 
@@ -216,23 +209,15 @@ def describe(arguments):
     return {**machine.describe(arguments), "pair": arguments.pair, **shape, "inputs": inputs}
 
 
-BENCHMARKS = {
-    "": machine.Benchmark(
-        {
-            "pair": ("dman_iwslt_de_en", "pair to train on this machine", list(pairs.PAIRS)),
-            **pairs.BATCH,
-            "device": ("cpu", "device to train on", ["cpu"]),
-            "dtype": ("float32", "precision of that", ["float32"]),
-            "rounds": (9, "counted updates and trials"),
-            **{
-                name: (value, f"{unit}; {source}") for name, (value, unit, source) in INPUTS.items()
-            },
-        },
-        measure,
-        tables,
-        describe=describe,
-    )
+OPTIONS = {
+    "pair": ("dman_iwslt_de_en", "pair to train on this machine", list(pairs.PAIRS)),
+    **pairs.BATCH,
+    "device": ("cpu", "device to train on", ["cpu"]),
+    "dtype": ("float32", "precision of that", ["float32"]),
+    "rounds": (9, "counted updates and trials"),
+    **{name: (value, f"{unit}; {source}") for name, (value, unit, source) in INPUTS.items()},
 }
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, tables, describe=describe)}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

@@ -76,22 +76,16 @@ def tables(report):
     return {"": machine.table(list(rows.values()))}
 
 
-BENCHMARKS = {
-    "": machine.Benchmark(
-        {
-            "lengths": ([8, 16, 32, 48, 64, 96, 128, 192, 256], "tokens"),
-            "mechanisms": (list(MECHANISMS), "mechanisms", MECHANISMS),
-            "sentences": (64, "sentences in a batch"),
-            "features": (300, "features of a token"),
-            "steps": (3, "counted steps"),
-            "device": machine.DEVICE["device"],
-            "memory": (12.0, "GiB; leave out lengths at which a mechanism would need more"),
-        },
-        measure,
-        tables,
-        settings=("sentences", "features", "steps"),
-    )
+OPTIONS = {
+    "lengths": ([8, 16, 32, 48, 64, 96, 128, 192, 256], "tokens"),
+    "mechanisms": (list(MECHANISMS), "mechanisms", MECHANISMS),
+    "sentences": (64, "sentences in a batch"),
+    "features": (300, "features of a token"),
+    "steps": (3, "counted steps"),
+    "device": machine.DEVICE["device"],
+    "memory": (12.0, "GiB; leave out lengths at which a mechanism would need more"),
 }
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, tables, ("sentences", "features", "steps"))}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

@@ -164,17 +164,11 @@ def cells_of_switches(row, report):
     }
 
 
+SWITCHES = {**pairs.rounds(5, 2), "device": machine.DEVICE["device"]}
+UPDATES = {**pairs.rounds(15, 3), **machine.DEVICE}
 BENCHMARKS = {
-    "": pairs.benchmark(
-        measure_updates,
-        machine.one_table(cells_of_updates),
-        {**pairs.rounds(15, 3), **machine.DEVICE},
-    ),
-    "switches": pairs.benchmark(
-        measure_switches,
-        machine.one_table(cells_of_switches),
-        {**pairs.rounds(5, 2), "device": machine.DEVICE["device"]},
-    ),
+    "": pairs.benchmark(measure_updates, machine.one_table(cells_of_updates), UPDATES),
+    "switches": pairs.benchmark(measure_switches, machine.one_table(cells_of_switches), SWITCHES),
 }
 
 if __name__ == "__main__":

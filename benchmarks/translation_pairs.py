@@ -60,7 +60,6 @@ PAIRS = {
     ),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
-SHAPE = "{sentences} x {source_length}, {target_length}"
 SIZES = ("sentences", "source_length", "target_length")
 BATCH = {size: (int, f"{size.replace('_', ' ')} of a batch (default: pair's)") for size in SIZES}
 
@@ -185,9 +184,10 @@ def parameters(model) -> int:
 
 def first_cells(pair: dict, report: dict) -> dict:
     library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
+    shape = "{sentences} x {source_length}, {target_length}"
     return {
         "pair": f"`{pair['arch']}`, `{pair['stock']}`",
-        "sentences x source, target": SHAPE.format(**pair),
+        "sentences x source, target": shape.format(**pair),
         "device": machine.name_of_device(report),
         "matmul": "int8" if pair.get("int8") else library,
     }

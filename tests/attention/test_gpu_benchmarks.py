@@ -85,7 +85,7 @@ def test_a_clock_that_runs_out_stops_every_step(tmp_path, monkeypatch, capsys):
             assert not gpu.measure({name: [step]}, folder, results, gpu.RESERVE + 0.01)
             assert started[-1].poll() is not None
             with tarfile.open(results / gpu.ARCHIVE) as archive:
-                assert f"{step.name}.log" in archive.getnames()
+                assert f"./{step.name}.log" in archive.getnames()
     assert capsys.readouterr().out.count("not finished in 0.0 minutes") == len(started)
     assert len(started) == sum(map(len, everything.values()))
 
