@@ -71,9 +71,8 @@ def essentials(state: dict[str, Any]) -> dict[str, Any]:
     shared = {
         flag(str(name)): value
         for name, value in options.items()
-        if name not in free
-        and "drop" not in str(name)
-        and (all_count or is_structural(str(name), arch))
+        if name not in free and "drop" not in str(name)
+        if all_count or is_structural(str(name), arch)
     }
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
     known = (state.get("extra_state") or {}).get(KEY) or {}

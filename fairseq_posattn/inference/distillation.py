@@ -53,15 +53,12 @@ class Teacher:
         number, pairs = part
         lines = translator.encode([source for source, _ in pairs])
         translations = translator.translate_all(lines, *self.settings.batch)
-        kept = [
-            line.cut or not translation.hypotheses or translation.is_longest
-            for line, translation in zip(lines, translations, strict=True)
-        ]
-        targets = [
-            target if is_kept else self._choose(translation, target)
-            for (_, target), translation, is_kept in zip(pairs, translations, kept, strict=True)
-        ]
-        return number, targets, sum(kept)
+        targets, kept = [], 0
+        for (_, target), line, translation in zip(pairs, lines, translations, strict=True):
+            is_kept = line.cut or not translation.hypotheses or translation.is_longest
+            targets.append(target if is_kept else self._choose(translation, target))
+            kept += is_kept
+        return number, targets, kept
 
     def _load(self) -> "Translator":
         import torch
@@ -104,7 +101,6 @@ class Parts:
         self.number = -(-count // PART)
 
     def path(self, part: int) -> Path:
-        """Return the file of a part."""
         return self.folder / f"{part:06}"
 
     def missing(self, shard: int = 0, shards: int = 1) -> list[int]:
@@ -119,10 +115,9 @@ class Parts:
         done = sum(size for n, size in sizes.items() if n not in wanted)
         chunks = ([part] for part in self._read() if part[0] in wanted)
         kept = 0
+        translated = map_chunks(Teacher(settings), chunks, settings.processes, "spawn")
         with Progress("translating", "lines", sum(sizes.values()), done) as progress:
-            for [(part, targets, count)] in map_chunks(
-                Teacher(settings), chunks, settings.processes, "spawn"
-            ):
+            for [(part, targets, count)] in translated:
                 with writing(self.path(part)) as file:
                     file.writelines(f"{target}\n" for target in targets)
                 progress.add(len(targets))

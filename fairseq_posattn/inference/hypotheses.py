@@ -41,7 +41,6 @@ class Hypothesis:
     alignment: Alignment | None = field(default=None, compare=False)  # if requested
 
     def as_json(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
         attention = {"attention": self.alignment.as_json()} if self.alignment else {}
         score = round(self.score, 6)
         return {"text": self.text, "score": score, "pieces": self.pieces, **attention}

@@ -35,9 +35,8 @@ def add_search(
         default = decoding[setting(flag)]
         if flag == "--max-len-b" and "--max-len-a" not in flags:
             about = "maximum output length in subwords"
-        group.add_argument(
-            flag, type=kind, default=default, metavar="N", help=f"{about} (default: {default})"
-        )
+        about += f" (default: {default})"
+        group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
 
 
 def search_settings(args: Namespace, flags: Iterable[str] = SEARCH) -> dict[str, Any]:

@@ -25,9 +25,10 @@ from fairseq_posattn.compat.data import list_symbols
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor
 from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
-from fairseq_posattn.inference.trained_model import TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
 from fairseq_posattn.training.criterions.sentences import expected_score
 from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
@@ -61,6 +62,7 @@ class Prediction:
 
 
 NOTHING = Prediction(None, None, {})
+Words = str | Callable[[str], str] | None  # a rule's name or a function; None for the data's
 
 
 class EmptySentenceError(UsageError):
@@ -71,8 +73,8 @@ def load(
     checkpoint: str | PathLike[str],
     data: str | PathLike[str] | None = None,
     *,
-    words: str | Callable[[str], str] | None = None,
-    device: str | torch.device | None = None,
+    words: Words = None,
+    device: Device = None,
 ) -> "Predictor | RolePredictor":
     """Load a classifier, or a tagger of semantic roles.
 
@@ -84,30 +86,22 @@ def load(
         device: by default a GPU if available.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
-    predictor = predictor_of(trained, words=words, device=device)
+    predictor = predictor_of(trained, words, device)
     predictor.reload = partial(load, checkpoint, data, words=words, device=device)
     return predictor
 
 
 def predictor_of(
-    trained: TrainedModel,
-    *,
-    words: str | Callable[[str], str] | None = None,
-    device: str | torch.device | None = None,
+    trained: TrainedModel, words: Words = None, device: Device = None
 ) -> "Predictor | RolePredictor":
     """Return a predictor for a loaded model; see :func:`load`."""
     if not isinstance(trained.task, SequenceTaggingTask):
-        return classifier_of(trained, words=words, device=device)
+        return classifier_of(trained, words, device)
     function, lower = _words_of(trained, words), trained.rules is None or trained.rules.lower
-    return RolePredictor(trained, function, lower, find_device(device), NOTHING)
+    return RolePredictor(trained, function, lower, find_device(device), nothing=NOTHING)
 
 
-def classifier_of(
-    trained: TrainedModel,
-    *,
-    words: str | Callable[[str], str] | None = None,
-    device: str | torch.device | None = None,
-) -> "Predictor":
+def classifier_of(trained: TrainedModel, words: Words = None, device: Device = None) -> "Predictor":
     """Return a predictor for a loaded classifier; see :func:`load`."""
     if not isinstance(trained.task, SentencePredictionTask):
         raise trained.refusal("not a classifier")
@@ -119,9 +113,7 @@ def classifier_of(
     return Predictor(trained, _words_of(trained, words), find_device(device))
 
 
-def _words_of(
-    trained: TrainedModel, words: str | Callable[[str], str] | None
-) -> Callable[[str], str]:
+def _words_of(trained: TrainedModel, words: Words) -> Callable[[str], str]:
     """Return the function that separates words; by default that of the training data."""
     rule = (trained.rules.word_rule if trained.rules else "spaces") if words is None else words
     if not isinstance(rule, str):
@@ -146,7 +138,7 @@ class Predictor(LineReader):
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
-        self.split = trained.cut
+        self.split = cutter(trained.data, info) if info else str  # words to subwords
         self.notes = self.new_notes()
         self.names = self._names()
 

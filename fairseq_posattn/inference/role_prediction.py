@@ -6,7 +6,7 @@ love hats . ||| B-A0 I-A0 B-V B-A1 O``.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -37,10 +37,10 @@ class RolePrediction:
         def argument(span: Span) -> dict[str, Any]:
             return asdict(span) | {"text": " ".join(self.words[span.start : span.end + 1])}
 
-        propositions = [
-            {"predicate": position, "arguments": list(map(argument, spans_of_tags(tags)))}
-            for position, tags in self.tags
-        ]
+        propositions = []
+        for position, tags in self.tags:
+            arguments = list(map(argument, spans_of_tags(tags)))
+            propositions.append({"predicate": position, "arguments": arguments})
         return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
 
 
@@ -55,15 +55,8 @@ def _bracketed(words: Sequence[str], tags: Sequence[str]) -> str:
 class RolePredictor(LineReader):
     """A tagger of semantic roles; ``nothing`` is its prediction for a blank line."""
 
-    def __init__(
-        self,
-        trained: TrainedModel,
-        words: Callable[[str], str],
-        lower: bool,
-        device: torch.device,
-        nothing: object,
-    ):
-        super().__init__(trained, words, lower, device)
+    def __init__(self, trained: TrainedModel, *settings: Any, nothing: object):
+        super().__init__(trained, *settings)
         self.nothing = nothing
         self.unknown = UnknownTokens()  # a sentence counts once for each predicate
 
@@ -118,9 +111,8 @@ class RolePredictor(LineReader):
         predicate = torch.zeros_like(padded)
         for row, (_, position, _) in enumerate(batch):
             predicate[row, position] = 1
-        scores, _ = self.model(
-            src_tokens=padded.to(self.device), predicate=predicate.to(self.device)
-        )
+        padded, predicate = padded.to(self.device), predicate.to(self.device)
+        scores, _ = self.model(src_tokens=padded, predicate=predicate)
         if not scores.isfinite().all():
             raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         lengths = torch.tensor(list(map(len, tokens)))

@@ -36,8 +36,6 @@ METRICS = {  # by name: its kind for Prometheus, and its description
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server."""
-
     batch: int = 32  # lines that are translated together, unless one request has more
     waiting: int = 1024  # lines of all requests that wait for their translation
     body: int = 1 << 20  # bytes of a request
@@ -185,7 +183,6 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
 
 
 async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) -> dict[str, Any]:
-    """Return the answer to a request."""
     query: Any = fields.get("q")
     several = isinstance(query, list)
     texts = query if several else [query]

@@ -5,6 +5,8 @@ It then translates by the plugin's search, and can be exported, inspected and qu
 
 from argparse import Namespace
 from collections.abc import Mapping
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,30 +34,26 @@ UNSUPPORTED = (
     *("encoder_xformers_att_config", "decoder_xformers_att_config"),
 )
 # Options without effect on a trained model.
-TRAINING = {
-    **{"encoder_embed_path": None, "decoder_embed_path": None},
-    **{"checkpoint_activations": False, "offload_activations": False},
-}
+TRAINING: dict[str, Any] = dict.fromkeys(("encoder_embed_path", "decoder_embed_path"))
+TRAINING |= {"checkpoint_activations": False, "offload_activations": False}
 
 # Modules of a layer's sublayers, and those of fairseq whose weights they concatenate.
 SELF_ATTENTION = {
-    "0.sublayer.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "0.sublayer.out_proj": ("self_attn.out_proj",),
-    "0.layer_norm": ("self_attn_layer_norm",),
+    "sublayer.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "sublayer.out_proj": ("self_attn.out_proj",),
+    "layer_norm": ("self_attn_layer_norm",),
 }
 CROSS_ATTENTION = {
-    "1.sublayer.query_proj": ("encoder_attn.q_proj",),
-    "1.sublayer.kv_proj": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "1.sublayer.out_proj": ("encoder_attn.out_proj",),
-    "1.layer_norm": ("encoder_attn_layer_norm",),
+    "sublayer.query_proj": ("encoder_attn.q_proj",),
+    "sublayer.kv_proj": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "sublayer.out_proj": ("encoder_attn.out_proj",),
+    "layer_norm": ("encoder_attn_layer_norm",),
 }
 FEED_FORWARD = {"sublayer.fc1": ("fc1",), "sublayer.fc2": ("fc2",)}
 FEED_FORWARD |= {"layer_norm": ("final_layer_norm",)}
 LAYERS = {
-    "encoder": SELF_ATTENTION | {f"1.{name}": parts for name, parts in FEED_FORWARD.items()},
-    "decoder": SELF_ATTENTION
-    | CROSS_ATTENTION
-    | {f"2.{name}": parts for name, parts in FEED_FORWARD.items()},
+    "encoder": (SELF_ATTENTION, FEED_FORWARD),
+    "decoder": (SELF_ATTENTION, CROSS_ATTENTION, FEED_FORWARD),
 }
 
 
@@ -92,13 +90,13 @@ def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     layers = {tuple(name.split(".")[:3]) for name in state if ".layers." in name}
     for side, _, number in layers:
         prefix = f"{side}.layers.{number}"
-        for module, parts in LAYERS[side].items():
-            for kind in ("weight", "bias"):
+        for index, sublayer in enumerate(LAYERS[side]):
+            for (module, parts), kind in product(sublayer.items(), ("weight", "bias")):
                 names = [f"{prefix}.{part}.{kind}" for part in parts]
                 if missing := [name for name in names if name not in weights]:
                     raise UnsupportedModelError(f"it has no weight {missing[0]}")
                 joined = torch.cat([weights.pop(name) for name in names])
-                weights[f"{prefix}.sublayers.{module}.{kind}"] = joined
+                weights[f"{prefix}.sublayers.{index}.{module}.{kind}"] = joined
     return weights
 
 

@@ -60,7 +60,6 @@ class LineNotes:
         self.notes[kind] = (count + 1, first, why)
 
     def count(self, kind: str) -> int:
-        """Return the number of lines of a kind."""
         return self.notes.get(kind, (0,))[0]
 
     def warnings(self, name: str) -> Iterator[str]:

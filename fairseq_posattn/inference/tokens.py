@@ -1,14 +1,14 @@
 """Conversion between plain text and token ids, with a warning of many unknown tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.text.plain_text import is_visible, plain_word
+from fairseq_posattn.text import plain_text
 from fairseq_posattn.text.subwords import whole_words, without_space
 from fairseq_posattn.text.words import UNSPACED
 from fairseq_posattn.training.registered import Dictionary
@@ -65,9 +65,17 @@ class Lines:
 
     def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
         task, info = trained.task, trained.rules
-        self.split, self.split_target, self.join = trained.split, trained.split_target, trained.join
+        # Spaces separate words and subwords. Without preparation.json text already is subwords.
+        self.split: Callable[[str], str] = str.strip
+        self.split_target: Callable[[str], str] = str.strip
+        self.join: Callable[[str], str] = str
+        if info:
+            data, whole, target = trained.data, replace(info, longest=None), task.cfg.target_lang
+            self.split = plain_text.splitter(data, whole, task.cfg.source_lang)  # it is cut below
+            self.split_target = plain_text.splitter(data, info, target)
+            self.join = plain_text.joiner(info, target)
         self.manifest, self.kind = info, info.subwords if info else None
-        self.plain_word = plain_word(info)
+        self.plain_word = plain_text.plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         if info and info.longest:
@@ -92,12 +100,10 @@ class Lines:
             tokens, subwords = tokens[: self.longest - 1], subwords[: self.longest - 1]
         end = tokens.new_tensor([self.dictionary.eos()] if subwords else [])
         parts = [constraints] if isinstance(constraints, str) else constraints
-        start = self._encode(prefix, self.split_target, self.target_dictionary)[1]
-        forced = (
-            self._encode(part, self._split_constraint, self.target_dictionary)[1] for part in parts
-        )
+        target = self.target_dictionary
+        start = self._encode(prefix, self.split_target, target)[1][: self.prefix_size]
+        forced = (self._encode(part, self._split_constraint, target)[1] for part in parts)
         kept = tuple(ids for ids in forced if len(ids))
-        start = start[: self.prefix_size]
         return Line(tuple(subwords), torch.cat([tokens, end]), start, kept, cut)
 
     def _split_constraint(self, text: str) -> str:
@@ -108,7 +114,7 @@ class Lines:
     def _encode(
         self, text: str, split: Callable[[str], str], dictionary: Dictionary
     ) -> tuple[list[str], Tensor]:
-        subwords = split(text).split() if is_visible(text) else []
+        subwords = split(text).split() if plain_text.is_visible(text) else []
         ids = token_ids(subwords, dictionary)
         self.unknown.add(ids, dictionary)
         return subwords, ids

@@ -1,7 +1,7 @@
 """Load a trained model with the dictionaries it was trained with."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 from fairseq_posattn.inference.stock_transformer import UnsupportedModelError, read_as_posattn
-from fairseq_posattn.text import manifest, plain_text
+from fairseq_posattn.text import manifest
 from fairseq_posattn.training.registered import (
     BaseFairseqModel,
     FairseqTask,
@@ -31,6 +31,8 @@ COMMANDS = {  # that use a model, by its task
     "sequence_tagging": "predict",
     "news_recommendation": "rank",
 }
+
+Device = str | torch.device | None  # None for a GPU if available
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,32 +82,6 @@ class TrainedModel:
         longest = utils.resolve_max_positions(*limits)
         return int(longest[0] if isinstance(longest, tuple) else longest)
 
-    # From plain text to subwords and back, as in training; spaces separate words and subwords.
-    # Without preparation.json text already is subwords.
-
-    @property
-    def split(self) -> Callable[[str], str]:
-        """Return the function from source text of any length to subwords."""
-        whole = self.rules and replace(self.rules, longest=None)
-        language = self.task.cfg.source_lang
-        return plain_text.splitter(self.data, whole, language) if whole else str.strip
-
-    @property
-    def split_target(self) -> Callable[[str], str]:
-        """Return the function from target text to subwords, cut as in training."""
-        language = self.task.cfg.target_lang
-        return plain_text.splitter(self.data, self.rules, language) if self.rules else str.strip
-
-    @property
-    def join(self) -> Callable[[str], str]:
-        """Return the function from words of the target to plain text."""
-        return plain_text.joiner(self.rules, self.task.cfg.target_lang) if self.rules else str
-
-    @property
-    def cut(self) -> Callable[[str], str]:
-        """Return the function from words to subwords."""
-        return plain_text.cutter(self.data, self.rules) if self.rules else str
-
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
     """Load a checkpoint, or a folder's best, onto the CPU; ``data`` has its dictionaries."""
@@ -124,10 +100,9 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
         fix = "name the folder of the binarized data with --data"
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
+        load_models = checkpoint_utils.load_model_ensemble_and_task
         try:
-            [model], config, task = checkpoint_utils.load_model_ensemble_and_task(
-                [path], state=state
-            )
+            [model], config, task = load_models([path], state=state)
         except FileNotFoundError as error:
             raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
     trained = TrainedModel(path, model.eval(), config.model, task)
@@ -152,6 +127,6 @@ def without_logs() -> Iterator[None]:
         logging.disable(level)
 
 
-def find_device(device: str | torch.device | None) -> torch.device:
+def find_device(device: Device) -> torch.device:
     """Return a device; by default a GPU if available."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

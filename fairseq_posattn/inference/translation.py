@@ -28,7 +28,7 @@ from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, T
 from fairseq_posattn.inference.options import BATCH_SIZE, MAX_TOKENS
 from fairseq_posattn.inference.stream import Reloadable, batches, list_texts
 from fairseq_posattn.inference.tokens import Line, Lines
-from fairseq_posattn.inference.trained_model import TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.training.registered import (
@@ -85,7 +85,7 @@ def load(
     checkpoints: str | PathLike[str] | Sequence[str | PathLike[str]],
     data: str | PathLike[str] | None = None,
     *,
-    device: str | torch.device | None = None,
+    device: Device = None,
     attention: str | None = None,
     int8: bool = False,
     **decoding: Unpack[Decoding],
@@ -126,7 +126,7 @@ def load(
 def translator_of(
     trained: Sequence[TrainedModel],
     *,
-    device: str | torch.device | None = None,
+    device: Device = None,
     attention: str | None = None,
     **decoding: Unpack[Decoding],
 ) -> "Translator":
@@ -137,10 +137,9 @@ def translator_of(
             raise member.refusal("neither translates nor summarizes")
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
-                raise UsageError(
-                    f"{member.path}: its {side.replace('_', ' ')} differs from that of "
-                    f"{first.path}; an ensemble needs models of the same data"
-                )
+                differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"
+                needs = "an ensemble needs models of the same data"
+                raise UsageError(f"{member.path}: {differs}; {needs}")
     if attention not in (None, "words", "pieces"):
         raise UsageError(f"attention {attention!r}: must be words or pieces")
     return Translator(trained, find_device(device), _generation(decoding), attention)
@@ -185,12 +184,9 @@ class Translator(Reloadable):
         generation: GenerationConfig,
         attention: str | None = None,
     ):
-        self.task = trained[0].task
-        self.path = trained[0].path
-        self.device = device
+        self.task, self.path = trained[0].task, trained[0].path
+        self.device, self.generation, self.attention = device, generation, attention
         self.models = [member.model.to(device) for member in trained]
-        self.generation = generation
-        self.attention = attention
         # fairseq's models return attention only with this setting.
         inference = replace(generation, print_alignment="soft") if attention else generation
         for model in self.models:
@@ -282,28 +278,26 @@ class Translator(Reloadable):
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
         """Return the translations of a batch of encoded lines, none of them blank."""
-        lengths = [len(line.tokens) for line in batch]
-        self._check_lengths(max(lengths))
-        packed = pack_constraints([line.constraints for line in batch])
-        dataset = self.task.build_dataset_for_inference(
-            [line.tokens for line in batch],
-            lengths,
-            constraints=packed if self.generation.constraints else None,
-        )
+        lengths, shortest = [len(line.tokens) for line in batch], self.generation.min_len
+        longest = self._longest_output(max(lengths))
+        if shortest > longest:
+            raise UsageError(
+                f"min_len {shortest}: must be at most {longest}, the maximum output length for "
+                f"{max(lengths)} source subwords (max_len_a, max_len_b, {self.path})"
+            )
+        sources, packed = [line.tokens for line in batch], None
+        if self.generation.constraints:
+            packed = pack_constraints([line.constraints for line in batch])
+        dataset = self.task.build_dataset_for_inference(sources, lengths, constraints=packed)
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
         rows = sample["id"].tolist()
+        forced: dict[str, Any] = {"constraints": sample.get("constraints")}
         prefixes = [batch[row].prefix for row in rows]
-        padding = self.task.target_dictionary.pad()
-        results = self.task.inference_step(
-            self.generator,
-            self.models,
-            sample,
-            prefix_tokens=data_utils.collate_tokens(prefixes, padding).to(self.device)
-            if any(map(len, prefixes))
-            else None,
-            constraints=sample.get("constraints"),
-        )
+        if any(map(len, prefixes)):
+            padded = data_utils.collate_tokens(prefixes, self.task.target_dictionary.pad())
+            forced["prefix_tokens"] = padded.to(self.device)
+        results = self.task.inference_step(self.generator, self.models, sample, **forced)
         is_token = sample["net_input"]["src_tokens"].ne(self.task.source_dictionary.pad())
         translated = {
             row: self._translation(batch[row], hypotheses, tokens)
@@ -313,16 +307,7 @@ class Translator(Reloadable):
 
     def _longest_output(self, source: int) -> int:
         cfg = self.generation
-        most: int = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
-        return most
-
-    def _check_lengths(self, source: int) -> None:
-        cfg, most = self.generation, self._longest_output(source)
-        if cfg.min_len > most:
-            raise UsageError(
-                f"min_len {cfg.min_len}: must be at most {most}, the maximum output length for "
-                f"{source} source subwords (max_len_a, max_len_b, {self.path})"
-            )
+        return int(min(cfg.max_len_a * source + cfg.max_len_b, self.generator.max_len - 1))
 
     def _translation(
         self, line: Line, hypotheses: list[dict[str, Tensor]], is_token: Tensor

@@ -39,7 +39,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 
 def average(args: Namespace) -> None:
-    """Write the average that a command line describes."""
     check_unsplit(args.output, "--output")
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
     if count is None and args.checkpoint_upper_bound is not None:

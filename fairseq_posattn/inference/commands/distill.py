@@ -64,9 +64,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser.add_argument("--best-of-beam", action="store_true", help=about)
     options.add_search(parser.add_argument_group("decoding"), options.DECODING)
     add_count(parser, "--batch-size", options.BATCH_SIZE, "lines in a batch, at most")
-    add_count(
-        parser, "--max-tokens", options.MAX_TOKENS, "subwords in a batch with padding, at most"
-    )
+    about = "subwords in a batch with padding, at most"
+    add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
     add_count(parser, "--processes", 1, "processes, on as many GPUs or sharing the cores")
     options.add_shard(parser, "the training set")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")

@@ -67,15 +67,15 @@ def predict(args: Namespace) -> None:
     with options.answering(args) as (groups, name, out):
         device = "cpu" if args.cpu else None
         predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
-        is_tagger = isinstance(predictor, prediction.RolePredictor)
-        if not is_tagger and (args.props or args.constrained_decoding):
+        if isinstance(predictor, prediction.RolePredictor):
+            if args.constrained_decoding:
+                predictor.task.constrain()
+        elif args.props or args.constrained_decoding:
             flag = "--props" if args.props else "--constrained-decoding"
             raise UsageError(f"{flag}: needs a tagger of semantic roles")
-        if args.constrained_decoding:
-            predictor.task.constrain()
-        if isinstance(predictor, prediction.Predictor) and words is None:
+        elif words is None:
             predictor.words = RULES[predictor.rule_of_text()]
-        elif isinstance(predictor, prediction.Predictor) and args.tokenizer == "none":
+        elif args.tokenizer == "none":
             predictor.split = str
         with tqdm(disable=not args.progress) as bar:
             answers = predictor.read_groups(groups, name, args.batch_size)

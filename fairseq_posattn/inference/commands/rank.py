@@ -55,12 +55,10 @@ def write(args: Namespace) -> None:
         impressions = rank(args)
     count, formats = 0, {args.scores: ranking.scores_line, args.submission: ranking.submission_line}
     with ExitStack() as stack:
-        files = [
-            (stack.enter_context(writing(path)), line) for path, line in formats.items() if path
-        ]
+        files = {stack.enter_context(writing(path)): formats[path] for path in formats if path}
         for impression in impressions:
             count += 1
-            for file, line in files:
+            for file, line in files.items():
                 file.write(line(impression))
     print(
         f"{counted(count, 'impression')}: {' '.join(filter(None, (args.scores, args.submission)))}"
@@ -87,9 +85,8 @@ def rank(args: Namespace) -> Iterator[ranking.Impression]:
         candidates = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(candidates).all():
             raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
-        yield ranking.Impression(
-            name, impressions.labels(index).astype(int).tolist(), candidates.tolist()
-        )
+        labels = impressions.labels(index).astype(int).tolist()
+        yield ranking.Impression(name, labels, candidates.tolist())
 
 
 def score_candidates(model: Any, task: Any, dataset: Any, batch_size: int) -> tuple[Any, Any]:

@@ -57,16 +57,10 @@ def serve(args: Namespace) -> None:
         from fairseq_posattn.inference.commands.translate import split_checkpoints
         from fairseq_posattn.inference.serving import Limits, application, languages_of
 
-        settings = options.search_settings(args)
+        settings = options.search_settings(args) | {"nbest": args.beam, "int8": args.int8}
+        settings["device"] = "cpu" if args.cpu else None
         translators = [
-            translation.load(
-                split_checkpoints(checkpoints),
-                args.data,
-                device="cpu" if args.cpu else None,
-                int8=args.int8,
-                nbest=args.beam,
-                **settings,
-            )
+            translation.load(split_checkpoints(checkpoints), args.data, **settings)
             for checkpoints in args.checkpoints
         ]
         app = application(translators, Limits(args.batch_size, args.max_waiting, args.max_body))

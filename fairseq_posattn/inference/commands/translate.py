@@ -80,16 +80,14 @@ def main(
     ways = ("ordered", "unordered")
     forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
     options.add_speed(parser, batch_size=options.BATCH_SIZE, buffer_size=4096)
-    add_count(
-        parser, "--max-tokens", options.MAX_TOKENS, "subwords in a batch with padding, at most"
-    )
+    about = "subwords in a batch with padding, at most"
+    add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
     about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
     parser.add_argument("--int8", action="store_true", help=about)
     return cli.run(parser, translate, arguments)
 
 
 def translate(args: Namespace) -> None:
-    """Translate line by line."""
     from tqdm import tqdm
 
     from fairseq_posattn.inference import translation
@@ -162,16 +160,11 @@ def split_checkpoints(argument: str) -> list[str]:
 
 
 def requests(
-    groups: Iterable[list[bytes]],
-    name: str,
-    args: Namespace,
-    notes: LineNotes,
-    shard: range | None = None,
+    groups: Iterable[list[bytes]], name: str, args: Namespace, notes: LineNotes, shard: range | None
 ) -> Iterator[tuple[list[str], dict[str, list[Any]], UsageError | None]]:
     """Yield texts as they arrive, what is forced, and the error after them; add to ``notes``."""
-    number, prefixes = 0, None
-    if args.prefixes:
-        prefixes = file_lines(args.prefixes, allow_empty=True)
+    number = 0
+    prefixes = file_lines(args.prefixes, allow_empty=True) if args.prefixes else None
     if shard is not None:
         number, groups = shard.start, options.lines_within(groups, shard)
         prefixes = prefixes and itertools.islice(prefixes, shard.start, shard.stop)
@@ -195,8 +188,5 @@ def requests(
         raise UsageError(f"{args.prefixes}: has more lines than {name}")
 
 
-summarize = partial(
-    main,
-    about=SUMMARIZE,
-    decoding=options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"},
-)
+SUMMARY_DECODING = options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
+summarize = partial(main, about=SUMMARIZE, decoding=SUMMARY_DECODING)
