@@ -53,17 +53,13 @@ def write(
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
-    data: dict[str, str | None] = {
-        "languages": " to ".join(languages),
-        "tokenization": "tokens separated by spaces",
-    }
+    data: dict[str, str | None] = {"languages": " to ".join(languages)}
+    data["tokenization"] = "tokens separated by spaces"
     if rules is not None:
-        data |= {
-            "corpus": rules.corpus,
-            "examples": ", ".join(f"{count:,} {name}" for name, count in rules.examples.items()),
-            "tokenization": rules.word_rule + (", lower-cased" if rules.lower else ""),
-            "subwords": rules.subwords,
-        }
+        counts = (f"{count:,} {name}" for name, count in rules.examples.items())
+        data |= {"corpus": rules.corpus, "examples": ", ".join(counts)}
+        data["tokenization"] = rules.word_rule + (", lower-cased" if rules.lower else "")
+        data["subwords"] = rules.subwords
     sections = {"Model": _model(trained, config), "Data": data, "Metrics": _metrics(trained.path)}
     for title, rows in sections.items():
         lines = [f"| {name} | {value} |" for name, value in rows.items() if value]
@@ -73,7 +69,6 @@ def write(
 
 
 def add_section(folder: Path, title: str, lines: Sequence[str]) -> None:
-    """Append a section to the card."""
     with open(folder / NAME, "a", encoding="utf-8") as file:
         print(f"\n## {title}\n", *lines, sep="\n", file=file)
 

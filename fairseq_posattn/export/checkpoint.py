@@ -20,6 +20,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer
 from fairseq_posattn import hugging_face as hf
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import card
+from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.prediction import Predictor
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.text import manifest
@@ -215,8 +216,7 @@ def _generation(
     model: PosAttnTransformer, decoding: dict[str, float], config: hf.PosAttnSeq2SeqConfig
 ) -> GenerationConfig:
     """Return fairseq-generate's search settings by the names of ``transformers``."""
-    settings = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "min_len": 1, "no_repeat_ngram_size": 0}
-    settings |= decoding
+    settings = DECODING | decoding
     longest = min(settings["max_len_b"], model.max_decoder_positions() - 1)
     return GenerationConfig(
         num_beams=settings["beam"],

@@ -63,10 +63,10 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    forms: dict[str, Form] = {
-        "PyTorch": lambda **inputs: exported.model(**inputs).logits.argmax(-1).tolist()
-    }
-    for title, name in (("ONNX", onnx.NAME), ("ONNX, int8", onnx.INT8)):
+    model, graphs = exported.model, {"ONNX": onnx.NAME, "ONNX, int8": onnx.INT8}
+    forms: dict[str, Form]
+    forms = {"PyTorch": lambda **inputs: model(**inputs).logits.argmax(-1).tolist()}
+    for title, name in graphs.items():
         session = onnxruntime.InferenceSession(folder / name, options)
         forms[title] = partial(run_graph, session)
     return forms, quality

@@ -48,16 +48,12 @@ def write(model: PreTrainedModel, folder: Path) -> float:
     graph, path = Graph(model).eval(), folder / NAME
     examples = _generate_lines(graph, (5, 3, 7))
     size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
-    options: dict[str, Any] = {
-        "input_names": graph.inputs,
-        "output_names": [graph.output],
-        "verbose": False,
-    }
+    options: dict[str, Any] = {"input_names": graph.inputs, "output_names": [graph.output]}
     options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
     with _complete(path) as part:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.onnx.export(graph, examples, str(part), **options)
+            torch.onnx.export(graph, examples, str(part), verbose=False, **options)
         return _difference(graph, part)
 
 

@@ -22,13 +22,8 @@ except (OSError, RuntimeError):  # another ABI or CUDA version
     sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 try:
-    from transformers import (
-        AutoConfig,
-        AutoModelForSeq2SeqLM,
-        AutoModelForSequenceClassification,
-        AutoTokenizer,
-        PreTrainedModel,
-    )
+    import transformers
+    from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
     from transformers.utils.import_utils import is_torchaudio_available
 
     is_torchaudio_available.cache_clear()  # transformers may have cached True
@@ -54,13 +49,14 @@ for _config, _tokenizer in {
     PosAttnSeq2SeqConfig: PosAttnSeq2SeqTokenizer,
     PosAttnTextConfig: PosAttnClassifierTokenizer,
 }.items():
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)  # type: ignore[attr-defined]
-    AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
+    _kind: str = _config.model_type  # type: ignore[attr-defined]
+    transformers.AutoConfig.register(_kind, _config, exist_ok=True)
+    transformers.AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
 
 __all__ = ["PosAttnForSeq2SeqLM", "PosAttnSeq2SeqConfig", "PosAttnSeq2SeqTokenizer", "in_int8"]
 __all__ += ["PosAttnForSequenceClassification", "PosAttnTextConfig", "PosAttnClassifierTokenizer"]
 
-Model = TypeVar("Model", bound=PreTrainedModel)
+Model = TypeVar("Model", bound=transformers.PreTrainedModel)
 
 
 def in_int8(model: Model) -> Model:

@@ -6,13 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import (
-    GenerationConfig,
-    GenerationMixin,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PreTrainedModel,
-)
+from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.common.errors import UsageError
@@ -129,10 +123,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         encoded = encoder_outputs[0]
         padding = None if attention_mask is None else find_padding(attention_mask, 0)
-        encoder_out = {
-            "encoder_out": [encoded.transpose(0, 1)],
-            "encoder_padding_mask": [] if padding is None else [padding],
-        }
+        masks = [] if padding is None else [padding]
+        encoder_out = {"encoder_out": [encoded.transpose(0, 1)], "encoder_padding_mask": masks}
         past: Any = None
         if use_cache:
             past = {} if past_key_values is None else past_key_values
@@ -172,9 +164,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         """Pass all tokens so far: the decoder counts positions by them."""
         return super().prepare_inputs_for_generation(input_ids, **kwargs)
 
-    def _get_logits_processor(
-        self, generation_config: GenerationConfig, *args: Any, **kwargs: Any
-    ) -> LogitsProcessorList:
+    def _get_logits_processor(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
         processors.append(EndAtMaxLength(generation_config.max_length, self.config.eos_token_id))
         return processors

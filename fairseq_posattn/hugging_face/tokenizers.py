@@ -18,10 +18,8 @@ from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
 # Files of the training data's tokenization.
-RULES_FILES = {
-    "manifest_file": manifest.NAME,
-    **{f"{kind}_file": name for kind, name in CODES.items()},
-}
+RULES_FILES = {"manifest_file": manifest.NAME}
+RULES_FILES |= {f"{kind}_file": name for kind, name in CODES.items()}
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
@@ -133,28 +131,20 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         **kwargs: Any,
     ) -> Any:
         """Prepare as ``transformers``, but truncate the sentences of pairs separately."""
-        is_pair = self.apart and max_length == self.model_max_length
-        if (  # the value of truncation=True
-            is_pair
-            and pair_ids is not None
-            and max_length is not None
-            and truncation == "longest_first"
-        ):
-            ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # </s> follows
+        longest = self.model_max_length
+        truncates = truncation == "longest_first" and max_length == longest  # truncation=True
+        if self.apart and truncates and pair_ids is not None:
+            ids, pair_ids = ids[: longest - 1], pair_ids[: longest - 1]  # </s> follows
             truncation = False
-        return super().prepare_for_model(
-            ids, pair_ids, truncation=truncation, max_length=max_length, **kwargs
-        )
+        kwargs |= {"truncation": truncation, "max_length": max_length}
+        return super().prepare_for_model(ids, pair_ids, **kwargs)
 
 
 class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
     """Tokenizer of translation and summarization, as in ``posattn translate``."""
 
-    vocab_files_names = {
-        "vocab_file": "vocab.json",
-        "target_vocab_file": "target_vocab.json",
-        **RULES_FILES,
-    }
+    vocab_files_names = {"vocab_file": "vocab.json", "target_vocab_file": "target_vocab.json"}
+    vocab_files_names |= RULES_FILES
     model_input_names = ["input_ids", "attention_mask"]
 
     def __init__(
@@ -165,14 +155,12 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         target_lang: str = "",
         **kwargs: Any,
     ):
-        folder = Path(vocab_file).parent
+        folder, sides = Path(vocab_file).parent, (target_lang, source_lang)
         self.target_lang = target_lang
-        # Of the target, of the source.
-        self.to_pieces: list[Callable[[str], str]] = [str.strip, str.strip]
+        self.to_pieces: list[Callable[[str], str]] = [str.strip, str.strip]  # of target and source
         self.subwords: str | None = None
         self.join: Callable[[str], str] = str
-        if (prepared := manifest.read(folder)) is not None:
-            sides = (target_lang, source_lang)
+        if prepared := manifest.read(folder):
             self.to_pieces = [splitter(folder, prepared, language) for language in sides]
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)

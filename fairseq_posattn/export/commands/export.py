@@ -75,9 +75,8 @@ def export(args: Namespace) -> None:
     needed |= {"ctranslate2": "ctranslate2"} if args.ctranslate2 else {}
     for package, extra in needed.items():
         if find_spec(package) is None:
-            raise UsageError(
-                f"{package} is not installed; python -m pip install 'fairseq-posattn[{extra}]'"
-            )
+            fix = f"python -m pip install 'fairseq-posattn[{extra}]'"
+            raise UsageError(f"{package} is not installed; {fix}")
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
