@@ -1,6 +1,8 @@
-"""Attention layers of a model, and the weights to show of each."""
+"""Attention layers of a model, the weights to show of each, and their calls in a run."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -27,7 +29,7 @@ class AttentionLayer:
     layer: int  # counted from 1
     # As in --encoder-sublayers; numbered if a layer has several, san.2; after a level, clicks.da.
     name: str
-    module: nn.Module  # to watch, see collect.watching
+    module: nn.Module  # to watch, see watching
     owner: Any  # module with the parameters or masks, often the same
     part: str = ""  # of the model: encoder, decoder, cross attention, words or pooling
     query: str | None = None  # row of tokens that attend; pooling has none
@@ -56,18 +58,14 @@ class AttentionLayer:
     def note(self, result: Tensor) -> str:
         """Return how several weights of a pair of tokens are combined; may be empty."""
         if isinstance(self.owner, mechanisms.TensorizedAttention):
-            return (
-                "Weights of pairs of words (token2token). For each feature the model multiplies "
-                "them by a weight of the word attended to (source2token)."
-            )
+            note = "Weights of pairs of words (token2token). For each feature the model multiplies "
+            return note + "them by a weight of the word attended to (source2token)."
         axis = self._feature_axis(result)
         if axis is None or result.size(axis) == 1:
             return ""
         whom = "word" if isinstance(self.owner, mechanisms.Source2TokenPooling) else "pair of words"
-        return (
-            f"The model has a weight for each {whom} and each of {result.size(axis)} features: "
-            "shown is the mean over the features."
-        )
+        each = f"each {whom} and each of {result.size(axis)} features"
+        return f"The model has a weight for {each}: shown is the mean over the features."
 
     def head_note(self, head: int) -> str:
         """Return a note on a head's parameter or mask; may be empty."""
@@ -197,3 +195,48 @@ def choose(
         wanted, named = ",".join(map(str, layers or ())), ",".join(names or ())
         raise UsageError(f"--layers {wanted} --sublayers {named}: there is none of these")
     return chosen
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """A call of an attention layer's module.
+
+    Its positional arguments are, of a mechanism, ``hidden [B, T, C]`` (normalized), and query, key
+    and value ``[B, H, T, D]``; its result are the weights that the module returned.
+    """
+
+    layer: AttentionLayer
+    args: tuple[Tensor, ...]
+    result: Tensor
+
+    @property
+    def weights(self) -> Tensor:
+        """Return the weights to show, see :meth:`.AttentionLayer.weights`."""
+        return self.layer.weights(self.result)
+
+
+@contextmanager
+def watching(
+    layers: Sequence[AttentionLayer], observe: Callable[[int, AttentionCall], None]
+) -> Iterator[None]:
+    """Observe calls of layers' ``forward``, which takes ``need_weights``; results stay the same."""
+    needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
+    calls: Counter[nn.Module] = Counter()
+
+    def before(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        needed.append(kwargs.get("need_weights", False))
+        return args, {**kwargs, "need_weights": True}
+
+    def after(module: nn.Module, args: Any, output: Any) -> Any:
+        result, weights = output
+        for index, layer in enumerate(layers):
+            if layer.module is module and layer.call == calls[module]:
+                observe(index, AttentionCall(layer, args, weights))
+        calls[module] += 1
+        return output if needed.pop() else result
+
+    with ExitStack() as hooks:
+        for module in dict.fromkeys(layer.module for layer in layers):
+            hooks.enter_context(module.register_forward_pre_hook(before, with_kwargs=True))
+            hooks.enter_context(module.register_forward_hook(after))
+        yield

@@ -75,7 +75,6 @@ def _text_reader(
 
 
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:
-    """Return a split of the binarized data."""
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:

@@ -5,7 +5,8 @@ Shen et al., 2019, "Tensorized Self-Attention", Table 1.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,8 +15,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
-from fairseq_posattn.inspection.attention_layers import AttentionLayer
-from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
+from fairseq_posattn.inspection.attention_layers import AttentionCall, AttentionLayer, watching
 from fairseq_posattn.inspection.inputs import load_split
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 from fairseq_posattn.training.registered import FairseqTask, utils
@@ -23,6 +23,7 @@ from fairseq_posattn.training.registered import FairseqTask, utils
 SENTENCES, WORDS = 64, 64  # of the generated batch
 PASSES = 3
 MEGABYTE = 1 << 20
+TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer sentences fewer, for their weights
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
@@ -34,17 +35,29 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
     return torch.stack([weights.sum(-1).mean(-1) for weights in within], dim=-1)
 
 
+def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield batches ``[B, T]`` with every sentence ``[T]`` once, shortest first, none padded."""
+    by_length: dict[int, list[Tensor]] = defaultdict(list)
+    for sentence in sentences:
+        by_length[len(sentence)].append(sentence)
+    for length in sorted(by_length):
+        size = max(1, TOKENS_AT_ONCE // max(length, length**2 // 64))
+        yield from torch.stack(by_length[length]).split(size)
+
+
 def locality(
     encoder: nn.Module, layers: list[AttentionLayer], sentences: list[Tensor], windows: list[int]
 ) -> list[dict[str, Any]]:
     """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13)."""
     total = torch.zeros(len(layers), len(windows), dtype=torch.float64)
-    with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
+
+    def observe(index: int, call: AttentionCall) -> None:
+        total[index] += attention_within(call.weights, windows).sum(0)
+
+    with torch.no_grad(), tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
         for batch in batches_of_one_length(sentences):
-            within = measure_batch(
-                encoder, layers, batch, lambda call: attention_within(call.weights, windows)
-            )
-            total += torch.stack(within).sum(1)  # [layers, W]
+            with watching(layers, observe):
+                encoder(src_tokens=batch, src_lengths=torch.full((len(batch),), batch.size(1)))
             progress.update(len(batch))
     percents = 100 * total / len(sentences)
     return [
@@ -56,10 +69,8 @@ def locality(
 
 def locality_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the rows as the paper's table: layers in columns, sublayers in rows."""
-    windows, names, layers = (
-        list(dict.fromkeys(row[column] for row in rows))
-        for column in ("window", "sublayer", "layer")
-    )
+    columns = ("window", "sublayer", "layer")
+    windows, names, layers = (list(dict.fromkeys(row[name] for row in rows)) for name in columns)
     percents = {(row["window"], row["sublayer"], row["layer"]): row["percent"] for row in rows}
     table = [["window", "sublayer", *(f"layer {layer}" for layer in layers)]]
     for window in windows:

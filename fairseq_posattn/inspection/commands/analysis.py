@@ -18,10 +18,8 @@ DEFAULT = "(default: %(default)s)"
 
 
 def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Measure the attention of a trained model. Layers are counted from 1.",
-    )
+    about = "Measure the attention of a trained model. Layers are counted from 1."
+    parser = argparse.ArgumentParser(prog=prog, description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     locality = commands.add_parser(
@@ -84,7 +82,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 
 def analyze(args: argparse.Namespace) -> None:
-    """Run the command that a command line names."""
     if args.json:
         check_writable(args.json, "--json")
     # PyTorch's profiler logs its start; the level is read when PyTorch is imported.
@@ -102,11 +99,8 @@ def run_locality(args: argparse.Namespace) -> None:
     model = load(args.checkpoint, args.data, reads_data=args.split is not None)
     encoder = inputs.encoder_of(model)
     shown = attention_layers.choose(attention_layers.of_encoder(model), args.layers, args.sublayers)
-    if args.split:
-        sentences = inputs.read_split(args.split, model)
-    else:
-        sentences = inputs.read_file(args.sentences, model)
-    texts = list(sentences.values())
+    read = inputs.read_split if args.split else inputs.read_file
+    texts = list(read(args.split or args.sentences, model).values())
     rows = measures.locality(encoder, shown, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {counted(len(texts), 'sentence')}")
@@ -136,26 +130,23 @@ def run_parameters(args: argparse.Namespace) -> None:
 def run_cost(args: argparse.Namespace) -> None:
     import torch
 
-    from fairseq_posattn.inference.trained_model import load
+    from fairseq_posattn.inference.trained_model import find_device, load
     from fairseq_posattn.inspection import measures
     from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
     trained = load(args.checkpoint, args.data, reads_data=True)
-    on_gpu = torch.cuda.is_available() and not args.cpu
-    device = torch.device("cuda" if on_gpu else "cpu")
+    device = find_device("cpu" if args.cpu else None)
     if not isinstance(trained.model, PosAttnClassifier):
         kind = type(trained.model).__name__
         raise UsageError(f"{args.checkpoint}: not a classifier of this package, but a {kind}")
     model, task = trained.model.to(device), trained.task
     seconds = measures.inference_seconds(model, task, args.split, args.batch_size, device)
     megabytes = measures.update_megabytes(model, device)
-    gpu = torch.cuda.get_device_name(device) if on_gpu else None
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     write({"inference_s": seconds, "memory_mb": megabytes, "gpu": gpu}, args)
     print(f"{args.split}, batches of {args.batch_size}: {seconds:.2f} seconds")
-    print(
-        f"{measures.SENTENCES} sentences of {measures.WORDS} words, forward and backward: "
-        f"{megabytes:.0f} MB"
-    )
+    generated = f"{measures.SENTENCES} sentences of {measures.WORDS} words"
+    print(f"{generated}, forward and backward: {megabytes:.0f} MB")
 
 
 def load_mechanisms(path: str, args: argparse.Namespace) -> list["AttentionLayer"]:
@@ -174,6 +165,5 @@ def load_mechanisms(path: str, args: argparse.Namespace) -> list["AttentionLayer
 
 
 def write(numbers: dict[str, Any], args: argparse.Namespace) -> None:
-    """Write the numbers to ``--json FILE``."""
     if args.json:
         write_json(args.json, {"checkpoint": args.checkpoint, **numbers})

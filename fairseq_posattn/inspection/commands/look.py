@@ -59,7 +59,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 
 def look(args: argparse.Namespace) -> None:
-    """Write and serve the page."""
     if args.output is None and args.serve is None:
         raise argparse.ArgumentError(None, "--output, --serve: nothing to do; give one of them")
     if args.sentences is None and (args.output or args.targets):
@@ -70,9 +69,8 @@ def look(args: argparse.Namespace) -> None:
     if args.output:
         check_writable(args.output, "--output")
     decoding = DECODING | {"beam": args.beam, "attention": None}
-    view = open_view(
-        args.checkpoint, args.data, layers=args.layers, names=args.sublayers, **decoding
-    )
+    shown = {"layers": args.layers, "names": args.sublayers}
+    view = open_view(args.checkpoint, args.data, **shown, **decoding)
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
     notes = view.notes()
@@ -108,9 +106,8 @@ def read_sentences(
             sentence = view(text, target, room)
         except TooMuchError:
             if not count:
-                raise UsageError(
-                    f"{args.sentences}:{number}: its attention is too large for a page; {fix}"
-                ) from None
+                large = f"its attention is too large for a page; {fix}"
+                raise UsageError(f"{args.sentences}:{number}: {large}") from None
             warn(f"the page is full with {counted(count, 'sentence')}, before line {number}; {fix}")
             return
         except UsageError as error:

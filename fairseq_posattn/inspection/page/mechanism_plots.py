@@ -8,8 +8,7 @@ from torch import Tensor
 import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.attention.dman import relative_bias_vector
 from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
-from fairseq_posattn.inspection.attention_layers import AttentionLayer
-from fairseq_posattn.inspection.collect import AttentionCall
+from fairseq_posattn.inspection.attention_layers import AttentionCall, AttentionLayer
 from fairseq_posattn.inspection.parameters import head_parameters
 
 FURTHEST = 24  # tokens each way
@@ -40,10 +39,8 @@ def of_layer(layer: AttentionLayer) -> dict[str, Any] | None:
     if isinstance(owner, mechanisms.DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
         about = f"adjustment: {owner.adjustment.replace('_', ' ')}"
-        learned = [
-            ", ".join(f"{name} = {value:.2f}" for name, value in head.items())
-            for head in head_parameters(owner)
-        ]
+        parameters = head_parameters(owner)
+        learned = [", ".join(f"{name} = {head[name]:.2f}" for name in head) for head in parameters]
         lines = seen(owner.coefficients(distances), owner.causal)
         return _plot(title, about, lines) | {"parameters": learned}
     if isinstance(owner, mechanisms.StaticMaskAttention) and owner.radius is not None:

@@ -76,7 +76,6 @@ class LookServer(ThreadingHTTPServer):
         self.names, self.origins = set(names), {None, *(f"http://{name}" for name in names)}
 
     def look(self, text: str) -> dict[str, Any]:
-        """Return the data to show for a text."""
         with self.lock:
             sentence = self.view(text, room=MOST_WEIGHTS)
             return {"model": self.view.description(), "sentence": sentence}

@@ -16,8 +16,12 @@ from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import attention_layers
-from fairseq_posattn.inspection.attention_layers import AttentionLayer, choose
-from fairseq_posattn.inspection.collect import AttentionCall, watching
+from fairseq_posattn.inspection.attention_layers import (
+    AttentionCall,
+    AttentionLayer,
+    choose,
+    watching,
+)
 from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.model.sentence_batches import strip_eos
@@ -43,6 +47,8 @@ class View:
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
+    notes: Callable[[], LineNotes]  # an empty record of texts that are cut
+    test_files: Sequence[str]  # of the test set's text, within the folder of the data
 
     def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer]):
         self.trained, self.layers = trained, shown
@@ -59,26 +65,21 @@ class View:
 
     def description(self) -> dict[str, Any]:
         """Return what all sentences share: model and layers, which have notes after a sentence."""
-        return {
-            "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
-            "about": self.about,
-            "languages": self.languages(),
-            "layers": [
-                {
-                    **{name: getattr(layer, name) for name in SHOWN_OF_LAYERS},
-                    **self._notes.get(index, {}),
-                    "plot": mechanism_plots.of_layer(layer),
-                }
-                for index, layer in enumerate(self.layers)
-            ],
-        }
+        layers = []
+        for index, layer in enumerate(self.layers):
+            shown = {name: getattr(layer, name) for name in SHOWN_OF_LAYERS}
+            plot = mechanism_plots.of_layer(layer)
+            layers.append({**shown, **self._notes.get(index, {}), "plot": plot})
+        checkpoint = "/".join(Path(self.trained.path).parts[-2:])
+        common = {"checkpoint": checkpoint, "about": self.about, "languages": self.languages()}
+        return {**common, "layers": layers}
 
     def example(self) -> list[dict[str, Any]]:
         """Return what to show at first: a short text of the model's test set, or nothing."""
         settings = (read_checkpoint(self.trained.path, "meta").get("cfg") or {}).get("task") or {}
         for data in (self.trained.task.cfg.data, settings.get("data")):
             folder = str(data).split(os.pathsep)[0]
-            files = {name: Path(folder, name) for name in self.test_files()}
+            files = {name: Path(folder, name) for name in self.test_files}
             if all(file.is_file() for file in files.values()):
                 rows = parallel_lines(**{name: file_lines(file) for name, file in files.items()})
                 with contextlib.suppress(OSError, UsageError):
@@ -91,17 +92,9 @@ class View:
         """Return the languages of rows of words, where they are known."""
         return {}
 
-    def test_files(self) -> list[str]:
-        """Return the names of the files of the test set's text, within the folder of the data."""
-        raise NotImplementedError
-
     def plain(self, line: str) -> str:
-        """Return the plain text of a line of :meth:`test_files`."""
+        """Return the plain text of a line of :attr:`test_files`."""
         return line
-
-    def notes(self) -> LineNotes:
-        """Return an empty record of the lines that are not shown as they are."""
-        return LineNotes()
 
     def notice(self, is_cut: bool) -> dict[str, str]:
         """Return the notice of a text that is longer than the model reads; empty for others."""
@@ -141,20 +134,16 @@ class TranslationView(View):
         super().__init__(trained, shown)
         self.translator = translation.translator_of([trained], device="cpu", **decoding)
         self.unknown = self.translator.lines.unknown
+        self.notes = self.translator.lines.notes
         cfg = self.translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
+        self.test_files = [f"test.{cfg.source_lang}"]
 
     def languages(self) -> dict[str, str]:
         cfg = self.translator.task.cfg
         sides = {attention_layers.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((attention_layers.TARGET, attention_layers.WRITTEN), cfg.target_lang)
         return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
-
-    def notes(self) -> LineNotes:
-        return self.translator.lines.notes()
-
-    def test_files(self) -> list[str]:
-        return [f"test.{self.translator.task.cfg.source_lang}"]
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         lines, task = self.translator.lines, self.translator.task
@@ -192,17 +181,12 @@ class ClassifierView(View):
 
     def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer], predictor: Any):
         super().__init__(trained, shown)
-        self.predictor = predictor
+        self.predictor, self.notes = predictor, predictor.new_notes
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
+        inputs = range(2 if self.takes_pairs else 1)
+        self.test_files = [f"text/test.input{number}" for number in inputs]
         cfg: Any = trained.config
         self.about = f"{cfg.encoder}, {cfg.pooling} pooling"
-
-    def notes(self) -> LineNotes:
-        notes: LineNotes = self.predictor.new_notes()
-        return notes
-
-    def test_files(self) -> list[str]:
-        return ["text/test.input0", *(["text/test.input1"] if self.takes_pairs else [])]
 
     def plain(self, line: str) -> str:
         rules = self.predictor.rules

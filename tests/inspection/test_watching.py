@@ -3,13 +3,21 @@
 import pytest
 import torch
 
-from fairseq_posattn.inspection import collect
-from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
+from fairseq_posattn.inspection import measures
+from fairseq_posattn.inspection.attention_layers import watching
+from fairseq_posattn.inspection.measures import batches_of_one_length
+
+
+def run_watched(encoder, layers, sentence, observe):
+    with watching(layers, observe):
+        encoder(src_tokens=sentence[None], src_lengths=torch.tensor([len(sentence)]))
 
 
 def collected_weights(encoder, layers, sentence):
-    measured = measure_batch(encoder, layers, sentence[None], lambda call: call.weights)
-    return [weights[0] for weights in measured]
+    weights = {}
+    observe = lambda index, call: weights.update({index: call.weights[0]})  # noqa: E731
+    run_watched(encoder, layers, sentence, observe)
+    return [weights[index] for index in range(len(layers))]
 
 
 def direct_weights(encoder, tokens):
@@ -42,18 +50,18 @@ def test_weights_equal_those_of_a_direct_call(build, sentences, names, normalize
 def test_hooks_are_removed(build, sentences):
     encoder, layers = build("dman,san,ffn")
 
-    def fail(call):
+    def fail(index, call):
         raise RuntimeError("while measuring")
 
     collected_weights(encoder, layers, sentences[0])
     with pytest.raises(RuntimeError, match="while measuring"):
-        measure_batch(encoder, layers, sentences[0][None], fail)
+        run_watched(encoder, layers, sentences[0], fail)
     for module in encoder.modules():
         assert not module._forward_hooks and not module._forward_pre_hooks
 
 
 def test_batches_have_one_length_and_every_sentence(monkeypatch, sentences):
-    monkeypatch.setattr(collect, "TOKENS_AT_ONCE", 10)
+    monkeypatch.setattr(measures, "TOKENS_AT_ONCE", 10)
     batches = list(batches_of_one_length(sentences))
     assert [tuple(batch.shape) for batch in batches] == [(1, 1), (1, 3), (2, 5), (1, 5), (1, 7)]
     rows = sorted(row.tolist() for batch in batches for row in batch)
