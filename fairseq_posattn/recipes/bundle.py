@@ -60,13 +60,9 @@ def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
             lines[number] = line
         return b"\n".join(lines)
 
-    content = {
-        "title": plan.title,
-        "baseline": plan.recipe.baseline,
-        "rows": rows,
-        "versions": versions(),
-        "data": {folder.name: _fingerprints(folder) for folder in plan.folders()},
-    }
+    data = {folder.name: _fingerprints(folder) for folder in plan.folders()}
+    content: dict[str, Any] = {"title": plan.title, "baseline": plan.recipe.baseline, "rows": rows}
+    content |= {"versions": versions(), "data": data}
     with writing(path, binary=True) as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
 
         def add(name: str, text: bytes) -> None:
@@ -100,7 +96,7 @@ def _fingerprints(folder: Path) -> dict[str, str]:
 
 
 # Name, stored and recomputed number, None if it is missing, and the difference that is rounding.
-Check = tuple[str, float | None, float | None, float]
+Check = tuple[str, Any, Any, float]
 Intervals = Mapping[str, Any]  # the ends by metric
 
 
@@ -114,11 +110,8 @@ def verify(path: Path) -> int:
         unpack_tar(path, folder)
         try:
             for name, stored, recomputed, rounding in _checks(path, Path(folder)):
-                holds = (
-                    stored is not None
-                    and recomputed is not None
-                    and abs(stored - recomputed) <= rounding
-                )
+                is_known = None not in (stored, recomputed)
+                holds = is_known and abs(stored - recomputed) <= rounding
                 line = f"{stored:g}" if holds else f"{stored}, recomputed {recomputed}"
                 print(f"{'holds' if holds else 'DIFFERS'}: {name} {line}", flush=True)
                 wrong, total = wrong + (not holds), total + 1
@@ -214,9 +207,8 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
         program(command), env=python_environment(), capture_output=True, encoding="utf-8"
     )
     if scored.returncode:
-        raise UsageError(
-            f"{run.name} cannot be scored: {scored.stderr.strip().rpartition(chr(10))[2]}"
-        )
+        reason = scored.stderr.strip().rpartition("\n")[2]
+        raise UsageError(f"{run.name} cannot be scored: {reason}")
     numbers = json.loads(scored.stdout)
     if not has_statistics:  # runs of older versions, which were compared without
         (run / STATISTICS).unlink(missing_ok=True)

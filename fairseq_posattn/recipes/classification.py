@@ -33,7 +33,7 @@ class ClassificationPlan(Plan):
     averages = False
 
     def __init__(self, recipe: ClassificationRecipe, options: Options) -> None:
-        super().__init__(recipe, options, recipe.regime, "data", options.data_bin)
+        super().__init__(recipe, options, recipe.regime, "data", options.root / "data-bin")
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self.datasets: tuple[Dataset, ...] = choose("dataset", options.datasets, named)
 
@@ -41,7 +41,6 @@ class ClassificationPlan(Plan):
         return 1 if self.only_shows else min(1, count_gpus())
 
     def preparation(self) -> Iterator[Step]:
-        """Yield the commands that prepare missing data sets."""
         for dataset in self.datasets if self.options.prepare else ():
             if self._missing(dataset):
                 yield Step("prepare", tuple(self._prepare(dataset)))
@@ -60,9 +59,8 @@ class ClassificationPlan(Plan):
                 check_folder(self.data / LANGUAGE_MODEL)
             missing = self._missing(dataset)
             if missing and self.recipe.custom:
-                raise UsageError(
-                    f"{missing} has no {dataset.tests[-1]}.idx; prepare the data again"
-                )
+                lacks = f"{missing} has no {dataset.tests[-1]}.idx"
+                raise UsageError(f"{lacks}; prepare the data again")
             if missing:
                 fix = "with --source FOLDER, your copy" if dataset.licensed else "or give --prepare"
                 command = shlex.join(self._prepare(dataset))
@@ -185,10 +183,8 @@ class ClassificationPlan(Plan):
         test += ["--num-workers", "0", "--log-format", "json", *self.half_tested]
         if dataset.kind == "classification":  # its criterions write predictions
             test += ["--results-path", str(folder)]
-        steps = [
-            self._train(folder, ["fairseq-train"], words),
-            Step("test", tuple(test), log=folder / "test.log"),
-        ]
+        steps = [self._train(folder, ["fairseq-train"], words)]
+        steps.append(Step("test", tuple(test), log=folder / "test.log"))
         if MEASURED_COSTS.keys() & set(dataset.metrics):
             measured = folder / "cost.json"
             cost = ["posattn", "analysis", "cost", str(checkpoint), "--data", data]
@@ -213,13 +209,10 @@ class ClassificationPlan(Plan):
         folder = self.out / dataset.name / folder_name(f"--{row.baseline}", lines) / "seed1"
         scores = ["--scores", str(folder / RANKING)]
         rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
-        score = (*SCORE_RANKING, *scores)
-        steps = (
-            Step("rank", (*rank, *scores), log=folder / "rank.log"),
-            Step("score", score, output=folder / "ranking.json"),
-        )
+        ranked = Step("rank", (*rank, *scores), log=folder / "rank.log")
+        scored = Step("score", (*SCORE_RANKING, *scores), output=folder / "ranking.json")
         settings = (lines[0], "seed 1", lines[1])
-        return Run(f"{dataset.name}, {row.name}", folder, settings, steps)
+        return Run(f"{dataset.name}, {row.name}", folder, settings, (ranked, scored))
 
     def entries(self) -> Iterator[Entry]:
         """Yield the rows, in one table for each data set."""

@@ -100,20 +100,14 @@ def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
     if not several or len({run.test_set for run in kept}) > 1:
         return {}
     each = [_with_average(run) for run in kept]
-    return {
-        name: Group(metric_of(name), [metrics[name] for metrics in each])
-        for name in _scores(row)
-        if all(name in metrics for metrics in each)
-    }
+    names = [name for name in _scores(row) if all(name in metrics for metrics in each)]
+    return {name: Group(metric_of(name), [metrics[name] for metrics in each]) for name in names}
 
 
 def _scores(row: TableRow) -> list[str]:
     """Return the table's metrics that are scores, which alone are compared."""
-    return [
-        name
-        for name in row["scores"]
-        if name in row["paper"] and name not in COSTS and not name.startswith(LAYER)
-    ]
+    names = [name for name in row["scores"] if name in row["paper"]]
+    return [name for name in names if name not in COSTS and not name.startswith(LAYER)]
 
 
 def _with_average(run: Kept) -> dict[str, Statistics]:
@@ -137,33 +131,21 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
     metrics = {}
     for name, both in pairs.items():
         result = compare(*both)
-        # A sentence of a single run is classified correctly or not.
-        p = result.p
-        if single:
-            p = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both))
-        metrics[name] = {
-            "difference": round(result.difference, 4),
-            "interval": _rounded(result.interval),
-            "p": round(p, 4),
-            "p_randomisation": round(result.p_randomisation, 4),
-        }
-    return {
-        "sentences": len(ours.runs[0]),
-        "runs": [len(ours.runs), len(theirs.runs)],
-        "tests": MCNEMAR if single else tests_of(ours, theirs),
-        "metrics": metrics,
-    }
+        numbers = {"p": result.p, "p_randomisation": result.p_randomisation}
+        if single:  # a sentence is classified correctly or not
+            numbers["p"] = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both))
+        test = {"difference": round(result.difference, 4), "interval": _rounded(result.interval)}
+        metrics[name] = test | {key: round(p, 4) for key, p in numbers.items()}
+    tests, runs = MCNEMAR if single else tests_of(ours, theirs), [len(ours.runs), len(theirs.runs)]
+    return {"sentences": len(ours.runs[0]), "runs": runs, "tests": tests, "metrics": metrics}
 
 
 def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
     """Test over runs; return None for single runs and for folds, which are not independent."""
     if "folds" in row or "folds" in baseline:
         return None
-    metrics = {
-        name: result
-        for name in _scores(row)
-        if (result := _welch(row["scores"][name], baseline["scores"].get(name, [])))
-    }
+    pairs = ((name, row["scores"][name], baseline["scores"].get(name, [])) for name in _scores(row))
+    metrics = {name: result for name, *scores in pairs if (result := _welch(*scores))}
     runs = [len(measured.get("seeds", [])) for measured in (row, baseline)]
     return {"runs": runs, "tests": WELCH, "metrics": metrics} if metrics else None
 
@@ -187,7 +169,6 @@ def _rounded(interval: Iterable[float]) -> list[float]:
 
 
 def p_value(p: float) -> str:
-    """Format a p-value."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
 
 

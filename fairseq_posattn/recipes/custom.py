@@ -36,10 +36,7 @@ from fairseq_posattn.recipes.recipe import (
 )
 from fairseq_posattn.training.settings import Prepared
 
-METRICS = {
-    "translation": ("bleu", "chrf2", "ter"),
-    "summarization": (*SUMMARY_SCORES, "average"),
-}
+METRICS = {"translation": ("bleu", "chrf2", "ter"), "summarization": (*SUMMARY_SCORES, "average")}
 PAIRS = tuple(METRICS)
 LABELED = ("classification", "tagging", "recommendation")
 CHECK = "fairseq_posattn.recipes.row_check"
@@ -126,9 +123,8 @@ class Source:
         except yaml.YAMLError as error:
             line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
             problem = str(getattr(error, "problem", error)).partition("\n")[0]
-            self.fail(
-                line, f"this is not YAML ({problem}); indent by spaces, quote texts with ': '"
-            )
+            fix = "indent by spaces, quote texts with ': '"
+            self.fail(line, f"this is not YAML ({problem}); {fix}")
         if not isinstance(node, yaml.MappingNode):
             self.fail(1, "it has no keys; posattn recipe --example prints a file with all of them")
         known = {field.name: field for field in fields(CustomTable)}
@@ -161,9 +157,8 @@ class Source:
             line = key.start_mark.line + 1
             name = self._value(kind, key, str)
             if name in lines:
-                self.fail(
-                    line, f"{kind} {name!r} is also in line {lines[name]}; rename one of them"
-                )
+                also = f"{kind} {name!r} is also in line {lines[name]}"
+                self.fail(line, f"{also}; rename one of them")
             lines[name] = line
             yield name, value
 
@@ -233,16 +228,11 @@ def read(path: Path) -> Recipe:
     if kind in PAIRS:
         return GenerationRecipe(*common, rows, _generation(source, corpora[0]), **more)
     datasets = tuple(_dataset(table, corpus) for corpus in corpora)
-    updates = table.updates
-    training = Training(
-        table.training,
-        *(table.batch_size or 64, table.max_tokens, table.epochs, updates),
-        interval=table.interval or max(1, updates // 20),
-        seeds=table.seeds,
-    )
-    return ClassificationRecipe(
-        *(*common, rows, datasets, {data.name: training for data in datasets}, path.stem), **more
-    )
+    interval = table.interval or max(1, table.updates // 20)
+    length = table.epochs, table.updates, interval, table.seeds
+    training = Training(table.training, table.batch_size or 64, table.max_tokens, *length)
+    of_datasets = {dataset.name: training for dataset in datasets}
+    return ClassificationRecipe(*common, rows, datasets, of_datasets, path.stem, **more)
 
 
 def _read_data(source: Source, folder: Path) -> Prepared:

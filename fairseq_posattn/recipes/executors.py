@@ -28,7 +28,7 @@ SIGNAL = "URG"
 class Job:
     """A run in the process of a job; ``arguments`` are those of :class:`.Runner`."""
 
-    arguments: tuple[str, Sequence[str], bool, Mapping[str, str]]
+    arguments: tuple[Any, ...]
     run: Run
 
     def __call__(self) -> None:
@@ -43,16 +43,17 @@ class Job:
 
 def resources(options: Options, gpus: int) -> dict[str, Any]:
     """Return what each job asks for, by submitit's names."""
-    wanted = {"timeout_min": options.time, "cpus_per_task": options.cores, "gpus_per_node": gpus}
-    return {**wanted, "slurm_partition": options.partition or None}
+    wanted: dict[str, Any] = {"timeout_min": options.time, "cpus_per_task": options.cores}
+    wanted |= {"gpus_per_node": gpus, "slurm_partition": options.partition}
+    return {name: value for name, value in wanted.items() if value}
 
 
 class JobRunner(Runner):
     """A runner whose runs are jobs; other steps are processes of this machine."""
 
-    def __init__(self, plan: Plan, environment: Mapping[str, str]) -> None:
-        self._arguments = plan.recipe.table, plan.options.steps, plan.averages, environment
-        super().__init__(*self._arguments)
+    def __init__(self, plan: Plan, *arguments: Any) -> None:
+        self._arguments = arguments
+        super().__init__(*arguments)
         # What jobs inherit.
         os.environ |= {**python_environment(), "SUBMITIT_PREEMPT_SIGNAL": SIGNAL}
         kind = plan.options.executor
@@ -68,8 +69,7 @@ class JobRunner(Runner):
             raise UsageError(f"--executor {kind}: {needs}") from None
         except RuntimeError as error:  # there is no Slurm
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
-        wanted = resources(plan.options, plan.gpus).items()
-        self._executor.update_parameters(**{name: value for name, value in wanted if value})
+        self._executor.update_parameters(**resources(plan.options, plan.gpus))
         self._jobs: list[tuple[Run, Any]] = []
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:

@@ -43,7 +43,7 @@ class GenerationPlan(Plan):
         recipe = recipe.small or recipe if options.small else recipe
         settings = recipe.settings
         generated = f"numbers.{settings.source}-{settings.target}"
-        data = options.data_bin / (settings.folder or settings.corpus)
+        data = options.root / "data-bin" / (settings.folder or settings.corpus)
         super().__init__(recipe, options, settings.regime, generated, data)
         if options.tiny:
             subwords = settings.subwords if recipe.custom else "subword_nmt"
@@ -95,12 +95,11 @@ class GenerationPlan(Plan):
 
     def require_data(self, say: Say) -> None:
         """Raise UsageError, with the command that prepares it, if the corpus is incomplete."""
-        missing = self._missing()
-        if missing and self.recipe.custom:
-            raise UsageError(f"{self.data} has no {missing}; prepare the data again")
-        if missing:
+        if missing := self._missing():
             command = shlex.join([*self._prepare(), "--dest", str(self.data)])
-            raise UsageError(f"{self.data} has no {missing}; run: {command}, or give --prepare")
+            fix = f"run: {command}, or give --prepare"
+            fix = "prepare the data again" if self.recipe.custom else fix
+            raise UsageError(f"{self.data} has no {missing}; {fix}")
 
     @property
     def _sides(self) -> tuple[str, str]:
@@ -169,19 +168,14 @@ class GenerationPlan(Plan):
         settings = self._settings
         score = score_lead(settings.scoring, row.lead, *map(self._text, self._sides))
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
-        folder = self._folder(f"lead {row.lead}", lines, seed)
-        step = Step("score", tuple(score), output=folder / "score.json")
-        return self._run_in(folder, row, seed, lines, [step])
+        run = self._without_steps(row, seed, f"lead {row.lead}", lines)
+        step = Step("score", tuple(score), output=run.folder / "score.json")
+        return replace(run, steps=(step,))
 
-    def _folder(self, flags: str, lines: list[str], seed: int) -> Path:
-        name = folder_name(flags, [f"data {self.data}", *lines])
-        return self.out / name / f"seed{seed}"
-
-    def _run_in(
-        self, folder: Path, row: Row, seed: int, lines: list[str], steps: list[Step]
-    ) -> Run:
-        settings, metric = (f"data {self.data}", f"seed {seed}", *lines), self._settings.metric
-        return Run(row.name, folder, settings, tuple(steps), metric)
+    def _without_steps(self, row: Row, seed: int, flags: str, lines: list[str]) -> Run:
+        data = f"data {self.data}"
+        folder = self.out / folder_name(flags, [data, *lines]) / f"seed{seed}"
+        return Run(row.name, folder, (data, f"seed {seed}", *lines), (), self._settings.metric)
 
     def _model(self, row: Row, seed: int) -> Run:
         """Return the run of a model: train, average, generate, score and measure as needed."""
@@ -189,14 +183,12 @@ class GenerationPlan(Plan):
         model = [*shlex.split(settings.training), *shlex.split(row.flags)]
         decoding = shlex.split(settings.decoding)
         decoding += ["--remove-bpe", settings.subwords] if settings.subwords else []
-        tiny = shlex.split(f"{self.recipe.tiny or TINY_MODEL} {row.tiny}") if options.tiny else []
-        model += tiny
+        tiny: list[str] = []
         if options.tiny:
+            tiny = shlex.split(f"{self.recipe.tiny or TINY_MODEL} {row.tiny}")
             decoding += TINY_DECODING.split()
-        if settings.max_epoch:
-            model += ["--max-epoch", str(settings.max_epoch)]
-        else:
-            model += ["--max-update", str(settings.max_update)]
+        unit = "epoch" if settings.max_epoch else "update"
+        model += [*tiny, f"--max-{unit}", str(settings.max_epoch or settings.max_update)]
         cpu = [] if self.gpus else ["--cpu"]
         size, frequency, _ = self._share()
         workers, wanted = max(1, self.gpus), settings.max_tokens * settings.batches
@@ -212,7 +204,8 @@ class GenerationPlan(Plan):
             *self.code,
             *([] if shared == wanted else [f"shared {shared}"]),
         ]
-        folder = self._folder(row.flags, lines, seed)
+        run = self._without_steps(row, seed, row.flags, lines)
+        folder = run.folder
         checkpoint = folder / CHECKPOINTS[settings.checkpoint]
 
         languages = ["--source-lang", settings.source, "--target-lang", settings.target]
@@ -225,27 +218,24 @@ class GenerationPlan(Plan):
             average = ["posattn", "average", "--inputs", str(folder), "--num-update-checkpoints"]
             average += [str(settings.averaged), "--output", str(checkpoint)]
             steps.append(Step("average", tuple(average)))
-        generate = ["fairseq-generate", str(self.data), "--user-dir", self.user_dir]
-        generate += languages
+        generate = ["fairseq-generate", str(self.data), "--user-dir", self.user_dir, *languages]
         generate += ["--gen-subset", "test", "--path", str(checkpoint), *decoding]
         generate += ["--max-tokens", "8192", *self.half_tested, *cpu]
         generate += ["--results-path", str(folder), "--log-format", "simple", "--log-interval", "1"]
         # Binarized references may be truncated, and have <<unk>> for unknown words.
         references = self._text(settings.target) if self._has_references() else None
         score = score_generated(settings.scoring, folder, references, settings.subwords)
-        steps += [
-            Step("generate", tuple(generate), log=folder / "generate.log", needs=checkpoint),
-            Step("score", tuple(score), output=folder / "score.json"),
-        ]
+        log, scored = folder / "generate.log", folder / "score.json"
+        steps.append(Step("generate", tuple(generate), log=log, needs=checkpoint))
+        steps.append(Step("score", tuple(score), output=scored))
         if self.recipe.locality is not None:
             measured, windows = folder / "locality.json", self.recipe.locality.windows
             command = ["posattn", "analysis", "locality", str(checkpoint), "--data", str(self.data)]
             command += ["--split", "test", "--layers", ",".join(map(str, self._layers()))]
             command += ["--windows", ",".join(map(str, windows)), "--json", str(measured)]
             steps.append(Step("measure", tuple(command), needs=checkpoint, done=measured))
-        run = self._run_in(folder, row, seed, lines, steps)
-        hidden = self.hidden(model, tiny)
-        return replace(run, updates=settings.max_update, epochs=settings.max_epoch, hidden=hidden)
+        run = replace(run, updates=settings.max_update, epochs=settings.max_epoch)
+        return replace(run, steps=tuple(steps), hidden=self.hidden(model, tiny))
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""

@@ -14,7 +14,6 @@ from fairseq_posattn.common.files import output_file
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
-EXECUTORS = ("slurm", "local")
 STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
@@ -24,7 +23,6 @@ NATURAL: dict[str, Any] = {"metavar": "N", "type": natural}
 # Flags of fairseq-train that are refused after --, such as one seed for all runs, and the options.
 INSTEAD = {"--seed": "--seed or --seeds", "--save-dir": "--out", "--cpu": "--cpu"}
 INSTEAD |= {"--fp16": "--precision fp16", "--bf16": "--precision bf16"}
-ARGPARSE = ("metavar", "type", "choices")  # metadata of an option that argparse takes
 
 
 def _rates(text: str) -> tuple[float, ...]:
@@ -95,7 +93,7 @@ class Options:
         "submit each run as a job and wait for the jobs: to Slurm, or as processes of this machine "
         "to try it, --jobs at a time; needs submitit. Other options of sbatch are variables such "
         "as SBATCH_ACCOUNT",
-        choices=EXECUTORS,
+        choices=("slurm", "local"),
     )
     partition: str = flag("", "of Slurm, for --executor", metavar="NAME")
     time: int = flag(
@@ -208,14 +206,6 @@ class Options:
     flags: tuple[str, ...] = ()  # after --
     root: Path = Path()  # has the defaults of --data and --out; not an option
 
-    @property
-    def data_bin(self) -> Path:
-        return self.root / "data-bin"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
     def seed_numbers(self, default: int) -> Sequence[int]:
         """Return the seeds to train with; ``default`` is their number without options."""
         return [self.seed] if self.seed is not None else range(1, (self.seeds or default) + 1)
@@ -296,14 +286,13 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
     for field in fields(Options):
         if not field.metadata or not isinstance(recipe, field.metadata.get("only", Recipe)):
             continue
-        if recipe.custom and field.metadata.get("prepares"):
+        is_unused = recipe.custom and field.metadata.get("prepares")
+        if is_unused or field.name == "small" and getattr(recipe, "small", None) is None:
             continue
-        if field.name == "small" and getattr(recipe, "small", None) is None:
-            continue
-        settings = {key: field.metadata[key] for key in ARGPARSE if key in field.metadata}
+        for_argparse = field.metadata.keys() & {"metavar", "type", "choices"}
+        settings = {key: field.metadata[key] for key in for_argparse} or {"action": "store_true"}
         names = filter(None, (_flag(field.name), field.metadata.get("also")))
-        about = field.metadata["help"].format(**values)
-        parser.add_argument(*names, help=about, **settings or {"action": "store_true"})
+        parser.add_argument(*names, help=field.metadata["help"].format(**values), **settings)
     about = "flags of fairseq-train, added to every row's after the recipe's"
     parser.add_argument_group("-- FLAGS", about)
     return parser
@@ -321,10 +310,11 @@ def _rows(recipe: Recipe) -> str:
 def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str]:
     """Return the values in the help of a recipe's options, and the notes below them."""
     values: dict[str, object] = {"steps": ",".join(STEPS)}
+    data_bin = defaults.root / "data-bin"
     if isinstance(recipe, GenerationRecipe):
         settings = recipe.settings
         values |= {
-            "data": f"binarized data (default: {defaults.data_bin / settings.corpus}), as written "
+            "data": f"binarized data (default: {data_bin / settings.corpus}), as written "
             f"by posattn prepare {settings.preparation}",
             "prepare": "prepare the data first if it does not exist",
             "length": settings.max_update or f"{settings.max_epoch} epochs",
@@ -344,7 +334,7 @@ An update has at most {settings.batches} x {settings.max_tokens} tokens on any n
         assert isinstance(recipe, ClassificationRecipe)
         values |= {
             "data": "folder with a folder of binarized data for each data set (default: "
-            f"{defaults.data_bin})",
+            f"{data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
             "seeds": "those of the file" if recipe.custom else "as many as the paper",
             "gpus": "1 if there is any",
@@ -356,7 +346,7 @@ The data sets are those of posattn prepare. Word vectors are those of its --glov
 number of features; without them word vectors are initialized at random."""
     if recipe.custom:
         data = "The file names the data. With --tiny it is used, too, by tiny models."
-    values["out"] = defaults.checkpoints / recipe.paper / regime
+    values["out"] = defaults.root / "checkpoints" / recipe.paper / regime
     return (
         values,
         f"""\

@@ -60,7 +60,7 @@ class Plan(ABC):
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         self.title = recipe.title + (" (tiny form: numbers mean nothing)" if options.tiny else "")
         regime += "-tiny" if options.tiny else ""
-        self.out = options.out or options.checkpoints / recipe.paper / regime
+        self.out = options.out or options.root / "checkpoints" / recipe.paper / regime
         self.generates = options.tiny and not recipe.custom
         self.data = options.data or (self.out / generated if self.generates else data)
         self.user_dir = recipe.user_dir or PLUGIN
@@ -127,7 +127,7 @@ class Plan(ABC):
 
         flags = self._trial(row, 1, dataset).values["train"]
         name = f"{dataset.name}, {row.name}" if dataset else row.name
-        return tune(row, flags, options.tune, options.tune_seeds, run_of, name)
+        return tune(name, row, flags, options, run_of)
 
     def _tuned(self, row: Row, dataset: Dataset | None = None) -> Row:
         tuning = self._tuning(row, dataset)
@@ -194,10 +194,8 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     while start < len(wanted):
         match = name_at.match(wanted.lower(), start)
         if match is None:
-            unknown, choices = wanted[start:].partition(",")[0], "; ".join(named)
-            raise UsageError(
-                f"--{kind}s {wanted}: there is no {kind} {unknown!r}; known: {choices}"
-            )
+            unknown = f"there is no {kind} {wanted[start:].partition(',')[0]!r}"
+            raise UsageError(f"--{kind}s {wanted}: {unknown}; known: {'; '.join(named)}")
         chosen.append(known[match[1]])
         start = match.end()
     return tuple(chosen or named.values())
@@ -235,10 +233,8 @@ def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[
     shared = size * batches // (workers * frequency)
     requested, total = size * batches, shared * frequency * workers
     uneven = "" if total == requested else f", not {requested}, which cannot be shared evenly"
-    about = (
-        f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x {shared} "
-        f"{unit} = {total} {unit}{uneven}"
-    )
+    about = f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x "
+    about += f"{shared} {unit} = {total} {unit}{uneven}"
     if unit == "tokens" and shared < min(size, LONGEST_SENTENCE):
         about += f"\nwarning: a sentence of more than {shared} tokens will stop training; "
         about += "use fewer workers"

@@ -47,13 +47,9 @@ def record(run: Run) -> str:
         words = f"{settings['train']} {settings.get('precision', '')}".split()
         half = (name for name in PRECISIONS if f"--{name}" in words)
         result["precision"] = next(half, "fp32")
-    result |= {
-        "settings": settings,
-        "commands": run.commands(),
-        "versions": versions(),
-        "hardware": (log and log.gpus()) or processor(),
-        "date": date.today().isoformat(),
-    }
+    result |= {"settings": settings, "commands": run.commands(), "versions": versions()}
+    result["hardware"] = (log and log.gpus()) or processor()
+    result["date"] = date.today().isoformat()
     write_json(run.result, result, indent=2)
     return f"{summary}: {run.result}"
 
@@ -125,7 +121,7 @@ def _ranked(run: Run) -> tuple[Result, str]:
         "scores": scores,
         "metric": "test set, nothing is trained",
         "examples": {"train": _training_examples(run), "test": test},
-        **{"parameters": 0, "parameters without word vectors": 0},
+        **dict.fromkeys(("parameters", "parameters without word vectors"), 0),
     }
     return result, _summary(scores)
 

@@ -17,14 +17,12 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import metrics_of
 from fairseq_posattn.training.registered import options, tasks
 
-TRAIN = "fairseq-train"
-
 
 def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Parse a command line as fairseq does, and build a training's model without weights."""
     sys.argv = [*words]  # read by fairseq, also for --user-dir
     errors = io.StringIO()
-    trains = words[0] == TRAIN
+    trains = words[0] == "fairseq-train"
     try:
         with contextlib.redirect_stderr(errors):
             parser = options.get_training_parser if trains else options.get_generation_parser
@@ -41,7 +39,6 @@ def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 
 def main() -> None:
-    """Check all command lines of standard input."""
     with contextlib.redirect_stdout(sys.stderr):  # models may print
         checked = [check(words) for words in json.load(sys.stdin)]
     json.dump(checked, sys.stdout)

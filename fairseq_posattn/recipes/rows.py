@@ -44,10 +44,9 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         except UsageError:
             raise
         except MALFORMED as error:
-            raise UsageError(
-                f"{entry.folder}: a result file of its runs is malformed ({in_one_line(error)}); "
-                "remove that run's folder and rerun"
-            ) from error
+            malformed = f"a result file of its runs is malformed ({in_one_line(error)})"
+            fix = "remove that run's folder and rerun"
+            raise UsageError(f"{entry.folder}: {malformed}; {fix}") from error
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
@@ -89,10 +88,9 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         measured = [number for run in runs if (number := _score(run, name)) is not None]
         if runs and len(measured) == len(runs):
             scores[name] = measured
+    describe, data = _describe_classification, entry.table.removeprefix(f"{recipe.title}: ")
     if isinstance(recipe, GenerationRecipe):
-        data, describe = recipe.settings.corpus, _describe_generation
-    else:
-        data, describe = entry.table.removeprefix(f"{recipe.title}: "), _describe_classification
+        describe, data = _describe_generation, recipe.settings.corpus
     row = new_row(entry, data, scores)
     if runs:
         newest = runs[-1]
@@ -195,10 +193,8 @@ def require_form(row: Mapping[str, Any], path: Path) -> None:
     for key, value in row.items():
         is_typed = isinstance(value, TYPES.get(key, object))
         if not is_typed or not _is_plain(value, "`" if key in CODE else MARKUP):
-            raise UsageError(
-                f"{path}: {key} is {json.dumps(value)[:80]}, but must be as results/README.md "
-                "says; remove the file or correct it"
-            )
+            wrong = f"{key} is {json.dumps(value)[:80]}, but must be as results/README.md says"
+            raise UsageError(f"{path}: {wrong}; remove the file or correct it")
 
 
 def _is_plain(value: Any, markup: str) -> bool:

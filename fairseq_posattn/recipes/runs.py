@@ -73,7 +73,6 @@ class Run:
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the settings by name."""
         return dict(line.split(" ", 1) for line in self.settings)
 
     def commands(self) -> list[str]:
@@ -96,10 +95,8 @@ class Run:
     def require_same_data(self) -> None:
         """Raise UsageError if the data was replaced since the run started."""
         if not self.has_same_data(self.folder):
-            raise UsageError(
-                f"{self.folder} was trained on other data than {self.values['data']} has now: "
-                "give another --out, or remove that folder"
-            )
+            trained = f"{self.folder} was trained on other data than {self.values['data']} has now"
+            raise UsageError(f"{trained}: give another --out, or remove that folder")
 
     def _fingerprint(self, most: int = LARGEST) -> str:
         """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""

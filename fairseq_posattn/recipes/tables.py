@@ -4,11 +4,10 @@ Numbers of several metrics are joined by " / ".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from fairseq_posattn.common.figures import line_style, new_figure, write_picture
+from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, describe_counts, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LENGTHS, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
@@ -70,18 +69,14 @@ def render(
         if not intervals:
             cell.pop("95% interval", None)
         if row["row"] in compared:
-            tested = compared[row["row"]]["metrics"]
-            cell["difference"] = " / ".join(
-                difference(tested[name]["difference"], tested[name]["p"], name)
-                if name in tested
-                else "-"
-                for name in metrics
-            )
-    columns = [
-        name
-        for name in (*COLUMNS, *COUNTS, *COST_COLUMNS, "also")
-        if any(cell.get(name) for cell in cells.values())
-    ]
+            tests = compared[row["row"]]["metrics"]
+            differences = {
+                name: difference(test["difference"], test["p"], name)
+                for name, test in tests.items()
+            }
+            cell["difference"] = " / ".join(differences.get(name, "-") for name in metrics)
+    filled = {name for cell in cells.values() for name, text in cell.items() if text}
+    columns = [name for name in (*COLUMNS, *COUNTS, *COST_COLUMNS, "also") if name in filled]
     names = " / ".join(map(name_of, metrics))
     heads = {"paper": f"{names}: paper", "ours": "ours" if published else names, **COST_COLUMNS}
     lines = [[row, *(cell.get(name, "") for name in columns)] for row, cell in cells.items()]
@@ -250,13 +245,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
 
     alignment = ["left"] * left + ["right"] * (len(header) - left)
     return str(tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True))
-
-
-def draw(path: Path, rows: Sequence[TableRow]) -> None:
-    """Draw the rows of several runs, if there are any."""
-    if figure := figure_of(rows):
-        write_picture(figure, str(path))
-        print(f"figure: {path}")
 
 
 def figure_of(rows: Sequence[TableRow]) -> Any:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
@@ -68,10 +69,8 @@ def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[
     scale, because most of a uniform draw would be long.
     """
     if train < 100 or min(valid, test) < 1:
-        raise ValueError(
-            f"{train} pairs to train, {valid} to validate and {test} to test are too few: "
-            "at least 100, 1 and 1 are needed"
-        )
+        few = f"{train} pairs to train, {valid} to validate and {test} to test are too few"
+        raise ValueError(f"{few}: at least 100, 1 and 1 are needed")
     generator = random.Random(seed)
     unique: dict[int, None] = {}  # as an ordered set
     while len(unique) < train - 100 + valid + test:
@@ -83,10 +82,7 @@ def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[
 
 
 def write_corpus(
-    folder: Path,
-    splits: Mapping[str, Sequence[int]],
-    languages: Sequence[str] = ("de", "en"),
-    joint: str = "@@ ",
+    folder: Path, splits: Mapping[str, Sequence[int]], languages: Sequence[str], joint: str
 ) -> None:
     """Write ``train.de``, ``train.en``, ..., a number a line, ``joint`` between subwords."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +95,8 @@ def write_corpus(
 def make_numbers(folder: Path, source: str, target: str) -> None:
     """Write binarized pairs of numbers, the alphabetically first language being the German one."""
     with _whole(folder) as part:
-        write_corpus(part / "text", draw_splits(200, 10, 10, 1), sorted((source, target)))
+        pair = sorted((source, target))
+        write_corpus(part / "text", draw_splits(200, 10, 10, 1), pair, "@@ ")
         languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
         prefixes = [f"--{split}pref={part / 'text' / split}" for split in SPLITS]
         _preprocess([*languages, *prefixes, "--destdir", part])
@@ -231,11 +228,9 @@ def _preprocess(flags: Iterable[object]) -> None:
 
 
 def _prepare(kind: str, words: Sequence[str]) -> None:
-    from fairseq_posattn.preparation.commands.prepare import (
-        prepare,  # here, because it imports everything
-    )
+    from fairseq_posattn.preparation.commands import prepare as command  # imports everything
 
-    if prepare(kind, [*words, "--jobs", "1"]):
+    if command.prepare(kind, [*words, "--jobs", "1"]):
         raise RuntimeError(f"the generated {words[0]} could not be prepared")
 
 
@@ -247,20 +242,14 @@ IMPRESSIONS = 20  # a day
 def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
     """Write generated logs and prepare them; return the words of the titles."""
     topics = {f"N{number}": f"cue{number % TOPICS}" for number in range(NEWS)}
-    titles = {
-        name: f"{' '.join(generator.choices(FILLERS, k=3))} {topic}"
-        for name, topic in topics.items()
-    }
-    news = "".join(
-        f"{name}\tnews\tworld\t{title}\t\thttps://example.org/{name}\t[]\t[]\n"
-        for name, title in titles.items()
-    )
+    news = ""
+    for name, topic in topics.items():
+        title = " ".join([*generator.choices(FILLERS, k=3), topic])
+        news += f"{name}\tnews\tworld\t{title}\t\thttps://example.org/{name}\t[]\t[]\n"
     with tempfile.TemporaryDirectory() as logs:
         for part, days in DAYS.items():
-            lines = [
-                _impression(number, day, topics, generator)
-                for number, day in enumerate([day for day in days for _ in range(IMPRESSIONS)], 1)
-            ]
+            each = enumerate(product(days, range(IMPRESSIONS)), start=1)
+            lines = [_impression(number, day, topics, generator) for number, (day, _) in each]
             source = Path(logs, f"MINDsmall_{part}")
             source.mkdir()
             (source / "news.tsv").write_text(news)
@@ -306,11 +295,11 @@ def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Examp
     write_language_model(model, " ".join(texts))
     with tempfile.TemporaryDirectory() as source:
         for split, file in TRANSFER[name].items():
-            lines = []
+            lines = ""
             for number, example in enumerate(examples[split]):
                 parses = {f"sentence{n + 1}_binary_parse": example[f"input{n}"] for n in (0, 1)}
-                lines.append(json.dumps({"gold_label": labels[number % 3], **parses}) + "\n")
-            write_text(Path(source, file), "".join(lines))
+                lines += json.dumps({"gold_label": labels[number % 3], **parses}) + "\n"
+            write_text(Path(source, file), lines)
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]
         _prepare("classification", [corpus.name, *options])
 
@@ -331,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.command == "text":
         try:
             splits = draw_splits(args.train, args.valid, args.test, args.seed)
-            write_corpus(args.folder, splits, joint="")
+            write_corpus(args.folder, splits, ("de", "en"), joint="")
         except (OSError, ValueError) as error:
             sys.exit(f"{parser.prog}: error: {error}")
         return

@@ -13,6 +13,7 @@ from typing import Any
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Row
 from fairseq_posattn.recipes.results import Log
 from fairseq_posattn.recipes.runs import Run, length_dependent_schedule
@@ -67,10 +68,9 @@ class Tuning:
         """Return a line about the trials; raise UsageError if training diverged with all rates."""
         outcome = self.outcome()
         if outcome is None:
-            raise UsageError(
-                f"{self.name} diverged with each learning rate of --tune "
-                f"{','.join(map(str, self.rates))}: try lower rates (in {self.runs[0].folder})"
-            )
+            rates = ",".join(map(str, self.rates))
+            diverged = f"{self.name} diverged with each learning rate of --tune {rates}"
+            raise UsageError(f"{diverged}: try lower rates (in {self.runs[0].folder})")
         tried = ", ".join(
             f"{rate} {DIVERGED if value is None else value}"
             for rate, value in outcome["tried"].items()
@@ -79,27 +79,23 @@ class Tuning:
 
 
 def tune(
-    row: Row,
-    flags: str,
-    rates: Sequence[float],
-    seeds: int,
-    run_of: Callable[[Row, int], Run],
-    name: str,
+    name: str, row: Row, flags: str, options: Options, run_of: Callable[[Row, int], Run]
 ) -> Tuning:
     """Return the trials of a row, runs of ``run_of``, with each rate and the seeds from 1."""
+    rates, seeds = options.tune, range(1, options.tune_seeds + 1)
     words = f"{flags} {row.flags}".split()
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
     if schedule == "manual" or not rate or "," in rate:
         actual = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
         raise UsageError(f"--tune: {name} is not trained with one learning rate, but by {actual}")
     runs = []
-    for rate_to_try, seed in product(rates, range(1, seeds + 1)):
+    for rate_to_try, seed in product(rates, seeds):
         run = run_of(_with_rate(row, rate_to_try), seed)
         if kind := length_dependent_schedule(run.settings):
             raise UsageError(f"--tune: --lr-scheduler {kind} depends on the length of training")
         label = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
-    return Tuning(name, row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs))
+    return Tuning(name, row, float(rate), rates, tuple(seeds), tuple(runs))
 
 
 def explain_rates(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -110,10 +106,8 @@ def explain_rates(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             seeds = ", ".join(map(str, outcome["seeds"]))
             where = f"seed {seeds}" if len(outcome["seeds"]) == 1 else f"mean of seeds {seeds}"
             where += f", fold {outcome['fold']}" if "fold" in outcome else ""
-            trials = (
-                f"chosen from {', '.join(outcome['tried'])} by {outcome['metric']} after "
-                f"{outcome['updates']:,} updates ({where})"
-            )
+            how = f"by {outcome['metric']} after {outcome['updates']:,} updates ({where})"
+            trials = f"chosen from {', '.join(outcome['tried'])} {how}"
             groups.setdefault(trials, []).append(row["row"])
     for trials, names in groups.items():
         of = f" of {', '.join(names)}" if len(groups) > 1 else ""

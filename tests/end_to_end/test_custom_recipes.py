@@ -45,7 +45,10 @@ def test_the_printed_example_trains_as_it_is(recipe_run, forked_checks, capfd):
     printed = recipe_run("own.yaml", "--tiny", "--seeds", 2, "--bundle", "own.tar.gz")
     assert "ALiBi beside the Transformer (tiny form: numbers mean nothing)\n" in printed
     assert " hours a run |" in printed and "\nHardware: CPU: " in printed
-    rows = json.loads(Path("checkpoints/custom/own-tiny/own.json").read_text())["rows"]
+    table = Path("checkpoints/custom/own-tiny/own.json")
+    assert f"figure: {table.resolve().with_suffix('.png')}\n" in printed
+    assert table.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    rows = json.loads(table.read_text())["rows"]
     seeds = {row["row"]: row["seeds"] for row in rows}
     assert seeds == {"Transformer": [1, 2], "ALiBi": [1, 2]}
     assert rows[0]["command"] == "posattn recipe own.yaml" and "compared" in rows[1]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Row
 from fairseq_posattn.recipes.runs import Run, Step
 from fairseq_posattn.recipes.tuning import explain_rates, tune
@@ -40,7 +41,8 @@ def tried(tmp_path):
             settings = ("data /data", f"seed {seed}", f"train {FLAGS} {row.flags} {flags}")
             return Run("A", folder, settings, (step, step), updates=600)
 
-        return tune(Row("A", flags="--arch a"), FLAGS, tuple(validations), seeds or 1, run_of, "A")
+        options = Options(tune=tuple(validations), tune_seeds=seeds or 1)
+        return tune("A", Row("A", flags="--arch a"), FLAGS, options, run_of)
 
     return tried
 
@@ -114,7 +116,7 @@ def test_nothing_is_selected_before_all_trials_ended(tried):
 def test_schedules_without_one_rate_are_refused(flags, mentions, tmp_path):
     run = Run("A", tmp_path, (f"train {flags}",), ())
     with pytest.raises(UsageError, match=mentions):
-        tune(Row("A"), flags, [1, 2], 1, lambda row, seed: run, "A")
+        tune("A", Row("A"), flags, Options(tune=(1, 2)), lambda row, seed: run)
 
 
 @pytest.mark.parametrize(

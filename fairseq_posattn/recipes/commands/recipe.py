@@ -99,7 +99,6 @@ def find(name: str) -> Recipe:
 
 
 def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
-    """Return the plan of a recipe with the options of a command line."""
     options = read_options(recipe, arguments, command, root)
     if isinstance(recipe, GenerationRecipe):
         return GenerationPlan(recipe, options)
@@ -116,8 +115,8 @@ def _show(plan: Plan) -> None:
     for note in notes:
         print(f"{plan.recipe.table}: {note}", file=sys.stderr, flush=True)
     if plan.options.executor:
-        wanted = resources(plan.options, plan.gpus).items()
-        words = " ".join(f"{name}={value}" for name, value in wanted if value)
+        wanted = resources(plan.options, plan.gpus)
+        words = " ".join(f"{name}={value}" for name, value in wanted.items())
         print(f"\n# each of the following is a job of {plan.options.executor}: {words}")
     for run in (*(run for tuning in tunings for run in tuning.runs), *plan.runs()):
         print(f"\n# {run.name}")
@@ -131,11 +130,8 @@ def _run(plan: Plan, command: str) -> None:
     # One thread for tiny models, which gain nothing from more, and for concurrent ones.
     single = options.jobs == 1 and not options.tiny or "OMP_NUM_THREADS" in os.environ
     environment = {} if single else {"OMP_NUM_THREADS": "1"}
-    runner = (
-        JobRunner(plan, environment)
-        if options.executor
-        else Runner(plan.recipe.table, options.steps, plan.averages, environment)
-    )
+    settings = plan.recipe.table, options.steps, plan.averages, environment
+    runner = JobRunner(plan, *settings) if options.executor else Runner(*settings)
     try:
         # SIGINT, too: a shell's background process ignores it.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -198,7 +194,9 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     if not can_draw():
         print(f"no figures: {NEEDS}")
         return
-    tables.draw(path.with_suffix(".png"), made)
+    if figure := tables.figure_of(made):
+        write_picture(figure, str(path.with_suffix(".png")))
+        print(f"figure: {path.with_suffix('.png')}")
     curves: dict[Path, Curves] = {}  # each model's once
     is_locality = getattr(plan.recipe, "locality", None) is not None
     for entry in plan.entries():
