@@ -25,11 +25,7 @@ from fairseq_posattn.inference.prediction import Predictor
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import codes_file
-from fairseq_posattn.training.models.classifier import (
-    PosAttnClassifier,
-    PosAttnClassifierConfig,
-    find_marks,
-)
+from fairseq_posattn.training.models import classifier
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 from fairseq_posattn.training.registered import TranslationTask
@@ -73,7 +69,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     trained = load(str(checkpoint), data)
     if isinstance(trained.model, PosAttnTransformer):
         collect: Callable[[TrainedModel], Parts] = partial(_seq2seq, decoding=decoding)
-    elif isinstance(trained.model, PosAttnClassifier):
+    elif isinstance(trained.model, classifier.PosAttnClassifier):
         collect = _classifier
     else:
         why = trained.unread and f": {trained.unread}"
@@ -139,9 +135,9 @@ def _classifier(trained: TrainedModel) -> Parts:
     if model.encoder.language_model is not None:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, str, torch.device("cpu"))
-    marks = find_marks(model.cfg, task.source_dictionary)
+    marks = classifier.find_marks(model.cfg, task.source_dictionary)
     config = hf.PosAttnTextConfig(
-        options=_plain(model.cfg, PosAttnClassifierConfig),
+        options=_plain(model.cfg, classifier.PosAttnClassifierConfig),
         vocab_size=model.encoder.embed_tokens.num_embeddings,
         pad_token_id=marks.pad,
         eos_token_id=marks.eos,

@@ -12,20 +12,9 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.training import registered as fairseq
+from fairseq_posattn.training.models import seq2seq
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.models.seq2seq import (
-    STOCK_OPTIONS,
-    PosAttnTransformer,
-    PosAttnTransformerConfig,
-)
-from fairseq_posattn.training.registered import (
-    BARTModel,
-    BaseFairseqModel,
-    FairseqTask,
-    TransformerConfig,
-    TransformerModel,
-    TranslationTask,
-)
 
 # Options that change fairseq's model and that posattn_transformer lacks.
 UNSUPPORTED = (
@@ -62,7 +51,7 @@ class UnsupportedModelError(ValueError):
 
 
 def convert(
-    cfg: TransformerConfig, state: Mapping[str, Tensor]
+    cfg: fairseq.TransformerConfig, state: Mapping[str, Tensor]
 ) -> tuple[Namespace, dict[str, Tensor]]:
     """Return the options and the weights of ``posattn_transformer`` for a model of fairseq.
 
@@ -76,12 +65,13 @@ def convert(
     for name in UNSUPPORTED:
         if getattr(cfg, name):
             raise UnsupportedModelError(f"it has {flag(name)}, which posattn_transformer lacks")
-    options = {name: getattr(cfg, name) for name in STOCK_OPTIONS.split()} | TRAINING
+    options = {name: getattr(cfg, name) for name in seq2seq.STOCK_OPTIONS.split()} | TRAINING
     options["activation_dropout"] = cfg.activation_dropout or cfg.relu_dropout or 0.0
     # After it was loaded, the dictionaries of its task are merged.
     options["share_all_embeddings"] = cfg.share_all_embeddings or cfg.merge_src_tgt_embed
     options["merge_src_tgt_embed"] = False
-    return all_options(Namespace(**options), PosAttnTransformerConfig), rename_weights(state)
+    configured = all_options(Namespace(**options), seq2seq.PosAttnTransformerConfig)
+    return configured, rename_weights(state)
 
 
 def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -101,20 +91,20 @@ def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def read_as_posattn(
-    model: BaseFairseqModel, task: FairseqTask
-) -> tuple[PosAttnTransformer, Namespace]:
+    model: fairseq.BaseFairseqModel, task: fairseq.FairseqTask
+) -> tuple[seq2seq.PosAttnTransformer, Namespace]:
     """Return fairseq's model, loaded and in evaluation mode, as the plugin's, and its options.
 
     Raises:
         UnsupportedModelError: it has another class or task, an option without counterpart, or
             other weights.
     """
-    if type(model) not in (TransformerModel, BARTModel):
+    if type(model) not in (fairseq.TransformerModel, fairseq.BARTModel):
         raise UnsupportedModelError("its class is not fairseq's plain Transformer")
-    if not isinstance(task, TranslationTask):
+    if not isinstance(task, fairseq.TranslationTask):
         raise UnsupportedModelError("its task is not translation")
     options, weights = convert(model.cfg, model.state_dict())
-    converted = PosAttnTransformer.build_model(options, task)
+    converted = seq2seq.PosAttnTransformer.build_model(options, task)
     if different := sorted(converted.state_dict().keys() ^ weights.keys()):
         name = different[0]
         has = "has a" if name in weights else "has no"

@@ -13,13 +13,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 from fairseq_posattn.inference.stock_transformer import UnsupportedModelError, read_as_posattn
 from fairseq_posattn.text import manifest
-from fairseq_posattn.training.registered import (
-    BaseFairseqModel,
-    FairseqTask,
-    checkpoint_utils,
-    load_checkpoint_to_cpu,
-    utils,
-)
+from fairseq_posattn.training import registered as fairseq
 
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
 # validation set takes half a second to import.
@@ -44,9 +38,9 @@ class TrainedModel:
     """
 
     path: str
-    model: BaseFairseqModel
+    model: fairseq.BaseFairseqModel
     config: object
-    task: FairseqTask
+    task: fairseq.FairseqTask
     unread: str = ""
 
     def __repr__(self) -> str:
@@ -68,7 +62,7 @@ class TrainedModel:
     @property
     def data(self) -> Path:
         """Return the folder of its dictionaries."""
-        return Path(utils.split_paths(self.task.cfg.data)[0])
+        return Path(fairseq.utils.split_paths(self.task.cfg.data)[0])
 
     @cached_property
     def rules(self) -> manifest.Manifest | None:
@@ -79,7 +73,7 @@ class TrainedModel:
     def longest(self) -> int:
         """Return the maximum source length, with the end symbol."""
         limits = self.task.max_positions(), self.model.max_positions()
-        longest = utils.resolve_max_positions(*limits)
+        longest = fairseq.utils.resolve_max_positions(*limits)
         return int(longest[0] if isinstance(longest, tuple) else longest)
 
 
@@ -92,15 +86,15 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     if data is None and not reads_data and manifest.read(beside) is not None:
         data = str(beside)
     with without_logs():
-        state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
+        state = fairseq.load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
         settings = state["cfg"].get("task") if state.get("cfg") else None
         if settings is None or not isinstance(getattr(settings, "data", None), str):
             raise UsageError(f"{path}: its settings name no task and no data")
-        folder = utils.split_paths(settings.data)[0]
+        folder = fairseq.utils.split_paths(settings.data)[0]
         fix = "name the folder of the binarized data with --data"
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
-        load_models = checkpoint_utils.load_model_ensemble_and_task
+        load_models = fairseq.checkpoint_utils.load_model_ensemble_and_task
         try:
             [model], config, task = load_models([path], state=state)
         except FileNotFoundError as error:

@@ -31,13 +31,7 @@ from fairseq_posattn.inference.tokens import Line, Lines
 from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.model.projections import quantize_linear_layers
-from fairseq_posattn.training.registered import (
-    GenerationConfig,
-    TranslationTask,
-    data_utils,
-    pack_constraints,
-    utils,
-)
+from fairseq_posattn.training import registered as fairseq
 
 __all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
 __all__ += ["translates", "translator_of"]
@@ -147,12 +141,12 @@ def translator_of(
 
 def translates(trained: TrainedModel) -> bool:
     """Return whether a model translates or summarizes."""
-    return isinstance(trained.task, TranslationTask)
+    return isinstance(trained.task, fairseq.TranslationTask)
 
 
-def _generation(decoding: Mapping[str, Any]) -> GenerationConfig:
+def _generation(decoding: Mapping[str, Any]) -> fairseq.GenerationConfig:
     """Return fairseq's settings of the search, checked."""
-    others = {field.name for field in fields(GenerationConfig)}.difference(SETTINGS)
+    others = {field.name for field in fields(fairseq.GenerationConfig)}.difference(SETTINGS)
     for name, value in decoding.items():
         if name in others:
             raise UsageError(f"{name}: only fairseq-generate has it; leave it out")
@@ -166,7 +160,7 @@ def _generation(decoding: Mapping[str, Any]) -> GenerationConfig:
         least = {"beam": 1, "nbest": 1, "no_repeat_ngram_size": 0}.get(name)
         if least is not None and value < least:
             raise UsageError(f"{name} {value}: must be {least} or more")
-    config = GenerationConfig(**decoding)
+    config = fairseq.GenerationConfig(**decoding)
     if config.constraints not in (None, *CONSTRAINTS):
         raise UsageError(f"constraints {config.constraints!r}: must be {' or '.join(CONSTRAINTS)}")
     if config.nbest > config.beam:
@@ -181,7 +175,7 @@ class Translator(Reloadable):
         self,
         trained: Sequence[TrainedModel],
         device: torch.device,
-        generation: GenerationConfig,
+        generation: fairseq.GenerationConfig,
         attention: str | None = None,
     ):
         self.task, self.path = trained[0].task, trained[0].path
@@ -287,15 +281,15 @@ class Translator(Reloadable):
             )
         sources, packed = [line.tokens for line in batch], None
         if self.generation.constraints:
-            packed = pack_constraints([line.constraints for line in batch])
+            packed = fairseq.pack_constraints([line.constraints for line in batch])
         dataset = self.task.build_dataset_for_inference(sources, lengths, constraints=packed)
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
-        sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
+        sample = fairseq.utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
         rows = sample["id"].tolist()
         forced: dict[str, Any] = {"constraints": sample.get("constraints")}
         prefixes = [batch[row].prefix for row in rows]
         if any(map(len, prefixes)):
-            padded = data_utils.collate_tokens(prefixes, self.task.target_dictionary.pad())
+            padded = fairseq.data_utils.collate_tokens(prefixes, self.task.target_dictionary.pad())
             forced["prefix_tokens"] = padded.to(self.device)
         results = self.task.inference_step(self.generator, self.models, sample, **forced)
         is_token = sample["net_input"]["src_tokens"].ne(self.task.source_dictionary.pad())
