@@ -67,7 +67,7 @@ class CustomTable:
     """The keys of a file. Metadata: ``kinds`` are the kinds of data that take a key."""
 
     data: tuple[str, ...] = flag(
-        (), "folder of posattn prepare, or, of data with labels, a list of several", required=True
+        (), "folder of posattn prepare, or, of data with labels, a list of several"
     )
     rows: Mapping[str, str] = flag(
         None, "for each row its name and its flags of fairseq-train, --arch among them"

@@ -305,9 +305,8 @@ def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Examp
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     commands = parser.add_subparsers(dest="command", required=True)
     text, numbers, datasets = map(commands.add_parser, ("text", "numbers", "datasets"))
     for command in (text, numbers, datasets):

@@ -32,10 +32,8 @@ if TYPE_CHECKING:  # --help needs no PyTorch
 
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
-IN_INT8 = (
-    "the weights are float32; to run them in int8 on a CPU, call "
-    "fairseq_posattn.hugging_face.in_int8(model) after loading"
-)
+IN_INT8 = "the weights are float32; to run them in int8 on a CPU, call "
+IN_INT8 += "fairseq_posattn.hugging_face.in_int8(model) after loading"
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
