@@ -52,6 +52,7 @@ class View:
 
     def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer]):
         self.trained, self.layers = trained, shown
+        self.languages: dict[str, str] = {}  # of rows of words, where they are known
         self._notes: dict[int, dict[str, Any]] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
@@ -71,7 +72,7 @@ class View:
             plot = mechanism_plots.of_layer(layer)
             layers.append({**shown, **self._notes.get(index, {}), "plot": plot})
         checkpoint = "/".join(Path(self.trained.path).parts[-2:])
-        common = {"checkpoint": checkpoint, "about": self.about, "languages": self.languages()}
+        common = {"checkpoint": checkpoint, "about": self.about, "languages": self.languages}
         return {**common, "layers": layers}
 
     def example(self) -> list[dict[str, Any]]:
@@ -87,10 +88,6 @@ class View:
                         if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
                             return [self("\t".join(map(self.plain, texts)))]
         return []
-
-    def languages(self) -> dict[str, str]:
-        """Return the languages of rows of words, where they are known."""
-        return {}
 
     def plain(self, line: str) -> str:
         """Return the plain text of a line of :attr:`test_files`."""
@@ -138,12 +135,11 @@ class TranslationView(View):
         cfg = self.translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
         self.test_files = [f"test.{cfg.source_lang}"]
-
-    def languages(self) -> dict[str, str]:
-        cfg = self.translator.task.cfg
         sides = {attention_layers.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((attention_layers.TARGET, attention_layers.WRITTEN), cfg.target_lang)
-        return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
+        for row, name in sides.items():
+            if is_language(name):
+                self.languages[row] = name.replace("_", "-")
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         lines, task = self.translator.lines, self.translator.task
