@@ -47,7 +47,7 @@ def map_to_heads(
 class HeadwiseLinear(nn.Module):
     """Per-head linear layer; weights are initialized Glorot uniform.
 
-    Dimensions are those of one head. ``bias`` is the initial value of the biases.
+    Dimensions are those of one head. ``bias`` is the initial value of the biases; None has none.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HeadwiseLinear(nn.Module):
         num_heads: int,
         input_dim: int,
         output_dim: int,
-        bias: float = 0.0,
+        bias: float | None = 0.0,
         dropout: float = 0.0,
     ):
         super().__init__()
@@ -63,12 +63,14 @@ class HeadwiseLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_heads, input_dim, output_dim))
         for weight in self.weight:
             nn.init.xavier_uniform_(weight)
-        self.bias = nn.Parameter(torch.full((num_heads, 1, output_dim), float(bias)))
+        self.bias = None
+        if bias is not None:
+            self.bias = nn.Parameter(torch.full((num_heads, 1, output_dim), float(bias)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
-        weight, bias = self.weight.transpose(1, 2), self.bias.squeeze(1)
-        return map_heads(x, weight, bias, self.dropout, self.training)
+        bias = None if self.bias is None else self.bias.squeeze(1)
+        return map_heads(x, self.weight.transpose(1, 2), bias, self.dropout, self.training)
 
 
 class FusionGate(nn.Module):

@@ -24,6 +24,11 @@ NO_AGREEMENT = "-"
 KEYS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
 SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
 SNLI_FILES = {split: f"snli_1.0_{part}.jsonl" for split, part in SNLI_PARTS.items()}
+MULTINLI_FILES = {
+    "train": "multinli_1.0_train.jsonl",
+    "valid": "multinli_1.0_dev_matched.jsonl",
+    "test": "multinli_1.0_dev_mismatched.jsonl",
+}
 SICK_WHOLE = "SICK.txt"
 SICK_PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
 ENTAILMENT = "entailment_judgment"
@@ -31,7 +36,7 @@ SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps
 
 
 def read_snli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    readers = dict(read_json(archive, options, classes, SNLI_FILES))
+    readers = _read_json(archive, classes, SNLI_FILES)
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
         readers = {s: partial(separate_examples, archive, part, classes) for s, part in parts}
@@ -59,9 +64,13 @@ def _length(text: str) -> int:
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def read_json(
-    archive: Archive, options: Namespace, classes: Sequence[str], files: Mapping[str, str]
-) -> Readers:
+def read_multinli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
+    return _read_json(archive, classes, MULTINLI_FILES)
+
+
+def _read_json(
+    archive: Archive, classes: Sequence[str], files: Mapping[str, str]
+) -> dict[str, Callable[[], Iterator[Example]]]:
     return {s: partial(json_examples, archive, file, classes) for s, file in files.items()}
 
 
