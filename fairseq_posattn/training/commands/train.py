@@ -82,9 +82,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     text = "print the fairseq-train command, run nothing"
     parser.add_argument("--dry-run", action="store_true", help=text)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
-    wanted, unknown = parser.parse_known_args(words[:here])
-    if unknown:
+    if unknown := parser.parse_known_args(words[:here])[1]:
         parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
+    wanted = parser.parse_args(words[:here])
     prepared = Prepared(*map(Path, wanted.folder.split(":")))
     save_dir = wanted.save_dir or Path("checkpoints", prepared.folder.resolve().name)
     check_unsplit(save_dir, "--save-dir")
