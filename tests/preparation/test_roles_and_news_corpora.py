@@ -237,6 +237,13 @@ def test_malformed_impressions_are_reported_with_file_and_line(tmp_path, line, m
         list(mind.impressions(archive))
 
 
+def test_impressions_of_one_day_leave_none_to_train_on(tmp_path, capsys):
+    source = mind_release(tmp_path / "source", train=TRAIN.splitlines(keepends=True)[0])
+    options = ["mind", "--source", str(source), "--dest", str(tmp_path / "mind"), "--jobs", "1"]
+    assert prepare("recommendation", options) == 1
+    assert "the last of two or more days of train is for validation" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, fairseq_here, capsys, zipped):
     """Check that the last day is for validation, and that unknown news are left out."""

@@ -138,4 +138,5 @@ def _write_impressions(
         lacked = f"left out {missing:,} news that news.tsv lacks"
         say(f"{prefix.name}: {lacked}, and {emptied:,} impressions that showed no other")
     if not writer.count:
-        raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")
+        fix = "raise or drop --limit; the last of two or more days of train is for validation"
+        raise UsageError(f"no impression is left for {prefix.name}: {fix}")
