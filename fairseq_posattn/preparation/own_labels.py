@@ -135,6 +135,8 @@ def local_files(options: Namespace) -> Archive:
 
 def read(archive: Archive, options: Namespace) -> Readers:
     labels: set[str | None] = set()
+    is_plain = options.file.suffix.lower() in (".csv", ".tsv")
+    to_nfc = TO_NFC if is_plain else "unicodedata.normalize('NFC', text) in Python"
     problem = f"is in no example of {options.file}; correct it, or add examples of it there"
     if options.template and options.label:
         labels.update(options.template.labels)
@@ -144,7 +146,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
         for example in examples(path, options):
             if labels and example.label not in labels:
                 forms = {unicodedata.normalize(form, str(example.label)) for form in ("NFC", "NFD")}
-                why = f"has another Unicode form in the classes; convert both files by {TO_NFC}"
+                why = f"has another Unicode form in the classes; convert both files by {to_nfc}"
                 label = f"{example.location}: the label {example.label!r}"
                 raise UsageError(f"{label} {why if forms & labels else problem}")
             yield example
@@ -157,7 +159,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
         say(
             f"warning: {options.file}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
             "composed form, NFC, and equal text in two forms is different text to a model: convert "
-            f"the file, and later the text for posattn predict, by {TO_NFC}"
+            f"the file, and later the text for posattn predict, by {to_nfc}"
         )
     labels.update(label for label, _ in keys)
     known: dict[str, str] = {}

@@ -1,5 +1,6 @@
 """Custom labeled text: posattn prepare classification own."""
 
+import json
 import random
 from argparse import Namespace
 from collections import Counter
@@ -53,6 +54,12 @@ def test_unicode_forms_of_texts_and_labels_are_reported(tmp_path, custom, capsys
     rows = [(f"t\u00f4\u0301t {n}", ["so", "t\u1ed1t"][n % 2], 1) for n in range(30)]
     custom(table(tmp_path / "moods.csv", rows))
     assert "30 of 30 texts are not in Unicode's composed form" in capsys.readouterr().err
+    texts = [json.dumps({"text": text, "mood": "\u1ed1"}) for text, *_ in rows]  # with escapes
+    texts += ['{"text": "a", "mood": "o\u0302\u0301"}']
+    (tmp_path / "moods.jsonl").write_text("\n".join(texts))
+    custom(tmp_path / "moods.jsonl", "--force", status=1)
+    fix = "convert the file, and later the text for posattn predict, by unicodedata.normalize('NFC"
+    assert fix in capsys.readouterr().err
     for form in "t\u00f4\u0301t", "t\u1ed1t\u200b":
         custom(table(tmp_path / "moods.csv", [*rows, ("text", form, 1)]), "--force", status=1)
         two = " and ".join(map(ascii, sorted(["t\u1ed1t", form])))
