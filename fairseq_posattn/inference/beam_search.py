@@ -38,6 +38,9 @@ class ForcedSearch(SequenceGenerator):
                 ctypes.CDLL(None).mallopt(parameter, size)
         for model in models:
             pack_linear_layers(model)
+        # Modules of fairseq, such as fconv's BeamableMM, that read rows as so many hypotheses each.
+        sizes = (getattr(module, "beam_size", None) for module in self.model.modules())
+        self.groups_rows = any((size or 1) > 1 for size in sizes)
 
     @torch.inference_mode()  # small operations take less time than under no_grad
     def generate(
@@ -73,6 +76,7 @@ class ForcedSearch(SequenceGenerator):
     ) -> Any:
         plain = (
             type(self.search) is BeamSearch
+            and not self.groups_rows
             and prefix_tokens is None
             and constraints is None
             and self.lm_model is None

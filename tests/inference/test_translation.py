@@ -23,7 +23,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import beam_search, prediction, translation
 from fairseq_posattn.inference.commands import translate
 from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
@@ -290,19 +290,31 @@ def test_attention_of_the_last_layer_is_returned(models, source):
         assert best.alignment.target == tuple(best.pieces.split())
 
 
-def test_fairseqs_transformer_returns_attention(source):
+def stock_translator(words, **options):
+    """Return a translator of an untrained model of fairseq's."""
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
-    parser = flags.get_training_parser()
-    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer_tiny"])
+    args = flags.parse_args_and_arch(flags.get_training_parser(), ["data", *words])
     cfg = convert_namespace_to_omegaconf(args).model
-    model = trained.task.build_model(cfg).eval()
-    stock = replace(trained, model=model, config=cfg)
-    options = {"device": "cpu", "attention": "pieces", "max_len_b": 6, "min_len": 3}
-    translator = translation.translator_of([stock], **options)
+    stock = replace(trained, model=trained.task.build_model(cfg).eval(), config=cfg)
+    return translation.translator_of([stock], device="cpu", **options)
+
+
+def test_fairseqs_transformer_returns_attention(source):
+    options = {"attention": "pieces", "max_len_b": 6, "min_len": 3}
+    translator = stock_translator(["--arch", "transformer_tiny"], **options)
     for text, result in zip(source[:3], translator(source[:3]), strict=True):
         weights = result.hypotheses[0].alignment.weights
         assert weights.shape == (len(result.hypotheses[0].pieces.split()), len(text.split()) + 1)
         torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
+
+
+def test_fairseqs_convolutions_translate_equally_in_any_batch(source, monkeypatch):
+    monkeypatch.setattr(beam_search, "CHUNK", 1)  # for a small vocabulary
+    sizes = [f"--{side}-layers=[(16,3)]" for side in ("encoder", "decoder")]
+    translator = stock_translator(["--arch", "fconv", *sizes], beam=3, max_len_b=6)
+    for lines in (source[:4], source[:6]):
+        alone = [translator(line) for line in lines]
+        assert [result.text for result in translator(lines)] == [result.text for result in alone]
 
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 1.0, 0.0]])
