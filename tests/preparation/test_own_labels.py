@@ -312,4 +312,4 @@ def test_folds_are_complete_and_stratified(seed):
         assert len(fold["valid"]) == 9
         counts = Counter(LABELS[index] for index in fold["test"])
         assert counts["a"] in (6, 7) and counts["b"] in (3, 4) and counts["c"] in (0, 1)
-    assert len(held_out.held_out(["a", "b"], seed, 0.1)) == 1  # at least
+    assert held_out.held_out_size(0.1, 2) == 1  # at least
