@@ -101,12 +101,11 @@ def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentenc
     """Yield the sentences of some lines as :func:`read_props`; ``name`` is for messages."""
     for first, rows in blocks(lines):
         predicates = [(position, row[0]) for position, row in enumerate(rows) if row[0] != "-"]
+        width = len(predicates) + 1
         for number, row in enumerate(rows, start=first):
-            if len(row) != len(predicates) + 1:
-                needs = (
-                    f"{len(predicates) + 1}, one and one more for each predicate of the sentence"
-                )
-                raise UsageError(f"{name}:{number}: {counted(len(row), 'column')}; needs {needs}")
+            if len(row) != width:
+                needs = f"needs {width}, one and one more for each predicate of the sentence"
+                raise UsageError(f"{name}:{number}: {counted(len(row), 'column')}; {needs}")
         propositions = []
         for column, (position, predicate) in enumerate(predicates, start=1):
             spans = spans_of_cells([row[column] for row in rows], name, first)

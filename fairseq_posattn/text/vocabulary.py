@@ -16,10 +16,9 @@ def check_symbols(text: str, location: str, option: str) -> None:
     """Raise UsageError for a special symbol in text at ``location``; ``option`` splits them."""
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():
+            problem = f"{symbol} is a special symbol of fairseq's dictionaries"
             fix = f"write the word otherwise, or give {option}, which splits it"
-            raise UsageError(
-                f"{location}: {symbol} is a special symbol of fairseq's dictionaries; {fix}"
-            )
+            raise UsageError(f"{location}: {problem}; {fix}")
 
 
 def count_words(paths: Iterable[StrPath]) -> Counter[str]:
