@@ -8,7 +8,7 @@ the mismatched set for testing. SICK (Marelli et al., 2014) has relatedness from
 import re
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -36,7 +36,8 @@ SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps
 
 
 def read_snli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    readers = _read_json(archive, classes, SNLI_FILES)
+    files = SNLI_FILES.items()
+    readers = {split: partial(json_examples, archive, file, classes) for split, file in files}
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
         readers = {s: partial(separate_examples, archive, part, classes) for s, part in parts}
@@ -65,13 +66,8 @@ def _length(text: str) -> int:
 
 
 def read_multinli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
-    return _read_json(archive, classes, MULTINLI_FILES)
-
-
-def _read_json(
-    archive: Archive, classes: Sequence[str], files: Mapping[str, str]
-) -> dict[str, Callable[[], Iterator[Example]]]:
-    return {s: partial(json_examples, archive, file, classes) for s, file in files.items()}
+    files = MULTINLI_FILES.items()
+    return {split: partial(json_examples, archive, file, classes) for split, file in files}
 
 
 def json_examples(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
