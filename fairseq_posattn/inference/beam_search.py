@@ -50,18 +50,9 @@ class ForcedSearch(SequenceGenerator):
         results: list[list[dict[str, Tensor]]] = super().generate(models, sample, **kwargs)
         return results
 
-    def _prefix_tokens(
-        self,
-        step: int,
-        lprobs: Tensor,
-        scores: Tensor,
-        tokens: Tensor,
-        prefix_tokens: Tensor,
-        beam_size: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        lprobs, tokens, scores = super()._prefix_tokens(
-            step, lprobs, scores, tokens, prefix_tokens, beam_size
-        )
+    def _prefix_tokens(self, step: int, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
+        *_, prefix_tokens, beam_size = args
+        lprobs, tokens, scores = super()._prefix_tokens(step, *args)
         if step < self.min_len:
             free = prefix_tokens[:, step].eq(self.pad).repeat_interleave(beam_size)
             lprobs[free, self.eos] = -math.inf

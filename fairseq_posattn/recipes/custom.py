@@ -353,7 +353,10 @@ def check(path: Path, plan: Plan) -> None:
     steps = [(row, run.steps[0]) for row, run in models]
     first, run = models[0]  # all rows have the same flags of decoding
     steps += [(first, step) for step in run.steps if step.name == "generate"]
-    words = [[f"fairseq-{step.name}", *_flags(step.command)] for _, step in steps]
+    words = []
+    for _, step in steps:  # from the data on, behind the program or a launcher
+        start = step.command.index("--user-dir") - 1
+        words.append([f"fairseq-{step.name}", *step.command[start:]])
     checked = _run(["python", "-m", CHECK], json.dumps(words))
     if checked.returncode:
         last = (checked.stderr.strip().splitlines() or ["no output"])[-1]
@@ -374,11 +377,6 @@ def check(path: Path, plan: Plan) -> None:
         mistake = _run(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
         if not mistake.startswith("give either"):  # the text to score
             source.fail("scoring", mistake.strip())
-
-
-def _flags(command: Sequence[str]) -> Sequence[str]:
-    """Return the words from the data on, behind the program or a launcher."""
-    return command[command.index("--user-dir") - 1 :]
 
 
 def _run(words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
