@@ -24,11 +24,11 @@ MECHANISMS = {
     **{"Bi-LSTM": "bilstm", "Bi-GRU": "bigru", "CNN": "cnn", "Hrchy-CNN": "hierarchical_cnn"},
     **{"multi-head": "attention", "MTSA": "mtsa", "DiSAN": "disan", "Bi-BloSAN": "bi_blosan"},
 }
-OPTIONS = {"encoder_attention_heads": 4, "mtsa_source": "value", "mtsa_fusion_gate": True}
+ENCODER = {"encoder_attention_heads": 4, "mtsa_source": "value", "mtsa_fusion_gate": True}
 
 
 def build(name, dim):
-    cfg = SentenceEncoderConfig(encoder_hidden_dim=dim, dropout=0.0, **OPTIONS)
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=dim, dropout=0.0, **ENCODER)
     cfg.encoder = MECHANISMS[name]  # one builder makes both recurrent networks
     cfg.cnn_widths = "5,5,5" if name == "Hrchy-CNN" else cfg.cnn_widths
     encoder = ENCODERS[cfg.encoder](cfg, dim)
