@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from argparse import Namespace
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -70,6 +71,8 @@ class Start:
     def apply(self, size: Size) -> Size:
         """Return a size with the checkpoint's model and a smaller rate."""
         words = shlex.split(size.flags)
+        _, actions = model_options(size.arch)  # fairseq's models may lack them
+        self.names += [action.option_strings[0] for action in actions]
         rate = min(float(value_of(words, "--lr")), self.rate) / SLOWER
         kept = without(words, [*self.names, *SCHEDULE])
         rate = self.rate if self.is_resumed else rate
@@ -99,9 +102,7 @@ def model_flags(path: str, saved: dict[str, Any]) -> tuple[str, list[str], list[
     preset = getattr(MODEL_DATACLASS_REGISTRY.get(name), "preset_of", None)
     bases = (base for base, config in MODEL_DATACLASS_REGISTRY.items() if config is preset)
     for arch in (name, next(bases, ARCH_MODEL_NAME_REGISTRY[name])):
-        parser = options.get_training_parser()
-        args = options.parse_args_and_arch(parser, ["data", "--arch", arch])
-        [actions] = (g._group_actions for g in parser._action_groups if g.title == GROUP)
+        args, actions = model_options(arch)
         config = MODEL_DATACLASS_REGISTRY.get(arch)
         defaults = {field.name: field.default for field in fields(config)} if config else {}
         differing = list(_differing(actions, saved, defaults | vars(args), free_options(arch)))
@@ -113,6 +114,14 @@ def model_flags(path: str, saved: dict[str, Any]) -> tuple[str, list[str], list[
         for word in ([flag(option)] if value is True else [flag(option), str(value)])
     ]
     return arch, words, [action.option_strings[0] for action in actions]
+
+
+def model_options(arch: str) -> tuple[Namespace, Sequence[Any]]:
+    """Return the defaults of an architecture's command line, and the options of its models."""
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", "--arch", arch])
+    [actions] = (g._group_actions for g in parser._action_groups if g.title == GROUP)
+    return args, actions
 
 
 def _differing(

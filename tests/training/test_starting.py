@@ -141,6 +141,19 @@ def test_old_checkpoints_with_a_namespace_are_starts(start):
     assert (source.arch, source.rate) == ("transformer", 0.5)
 
 
+@pytest.mark.parametrize("arch", ["lstm", "fconv"])
+def test_other_models_of_fairseq_have_no_flags_of_transformers(arch, start):
+    folder, prepared = start("translation"), Prepared(Path("data"))
+    state = read_checkpoint(folder / "checkpoint_best.pt")
+    args = {**options_of(arch), "lr": [0.5], "task": "translation", "arch": arch}
+    args["_name"] = "translation"
+    torch.save({**state, "cfg": None, "args": Namespace(**args)}, "other.pt")
+    source = Start(Path("other.pt"), prepared, Path("saved"))
+    size = prepared.size("tiny", source.apply)
+    words = build_command(prepared, size, None, [], Path("saved"), [], source)
+    assert parsed(words[2:]).arch == arch  # else an error of unrecognized arguments
+
+
 @pytest.mark.parametrize(
     "words, problem",
     [
