@@ -223,7 +223,7 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
     ]
 
 
-def share(size: int, batches: int, workers: int) -> tuple[int, int, str]:
+def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
     """Share an update of ``batches`` times ``size`` tokens among ``workers``.
 
     Return the size and the number of a worker's batches, the fewest of at most ``size``, and a
@@ -234,8 +234,8 @@ def share(size: int, batches: int, workers: int) -> tuple[int, int, str]:
     requested, total = size * batches, shared * frequency * workers
     uneven = "" if total == requested else f", not {requested}, which cannot be shared evenly"
     about = f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x "
-    about += f"{shared} tokens = {total} tokens{uneven}"
-    if shared < min(size, LONGEST_SENTENCE):
+    about += f"{shared} {unit} = {total} {unit}{uneven}"
+    if unit == "tokens" and shared < min(size, LONGEST_SENTENCE):
         about += f"\nwarning: a sentence of more than {shared} tokens will stop training; "
         about += "use fewer workers"
     return shared, frequency, about

@@ -124,6 +124,12 @@ def model_options(arch: str) -> tuple[Namespace, Sequence[Any]]:
     return args, actions
 
 
+def unshared(arch: str, other: str) -> list[str]:
+    """Return the options of an architecture's models, or none if those of another have all."""
+    names, known = ([a.option_strings[0] for a in model_options(n)[1]] for n in (arch, other))
+    return [] if set(names) <= set(known) else names
+
+
 def _differing(
     actions: Sequence[Any], saved: dict[str, Any], defaults: dict[str, Any], free: Collection[str]
 ) -> Iterator[tuple[str, Any]]:

@@ -143,6 +143,10 @@ def build_command(
     metric = cli.value_of(extra, "--best-checkpoint-metric") or prepared.metric
     words += ["--arch", arch or size.arch, *shlex.split(size.flags)]
     words += start.fit(prepared.flags(metric)) if start else prepared.flags(metric)
+    if arch:
+        from fairseq_posattn.training.starting import unshared
+
+        words = cli.without(words, unshared(size.arch, arch))
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         value = cli.value_of(extra, other)
