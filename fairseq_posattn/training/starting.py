@@ -124,10 +124,13 @@ def model_options(arch: str) -> tuple[Namespace, Sequence[Any]]:
     return args, actions
 
 
-def unshared(arch: str, other: str) -> list[str]:
-    """Return the options of an architecture's models, or none if those of another have all."""
+def foreign(words: Collection[str], arch: str, other: str) -> list[str]:
+    """Return the options of an architecture's models in ``words`` if those of another lack one."""
+    if other not in ARCH_MODEL_NAME_REGISTRY:  # it may be the user's
+        return []
     names, known = ([a.option_strings[0] for a in model_options(n)[1]] for n in (arch, other))
-    return [] if set(names) <= set(known) else names
+    used = [name for name in names if name in words]
+    return [] if set(used) <= set(known) else used
 
 
 def _differing(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,15 @@ def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
     assert (int(value_of(flags, "--max-tokens")), int(value_of(flags, "--update-freq"))) == expected
     assert ("--cpu" in flags) == (not gpus)
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
+
+
+def test_an_architecture_that_is_no_transformer_has_its_own_size(make):
+    prepared, words = Prepared(make("translation")), {}
+    for arch in ("lstm", "transformer_wmt_en_de"):
+        words[arch] = build_command(prepared, prepared.size("tiny"), arch, [], Path("checkpoints"))
+        parsed(words[arch])
+    assert value_of(words["lstm"], "--encoder-embed-dim") == ""
+    assert value_of(words["transformer_wmt_en_de"], "--encoder-embed-dim") == "128"
 
 
 def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):

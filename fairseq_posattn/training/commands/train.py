@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     text += "and each epoch trains on the next one"
     parser.add_argument("folder", metavar="FOLDER", help=text)
     parser.add_argument("--size", choices=SIZES, help="size of the model and its settings")
-    text = "another architecture, with the settings of the size"
+    text = "another architecture, with the settings of the size, if it has them all"
     parser.add_argument("--arch", metavar="NAME", help=text)
     text = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER)"
     parser.add_argument("--save-dir", type=Path, metavar="FOLDER", help=text)
@@ -144,9 +144,9 @@ def build_command(
     words += ["--arch", arch or size.arch, *shlex.split(size.flags)]
     words += start.fit(prepared.flags(metric)) if start else prepared.flags(metric)
     if arch:
-        from fairseq_posattn.training.starting import unshared
+        from fairseq_posattn.training.starting import foreign
 
-        words = cli.without(words, unshared(size.arch, arch))
+        words = cli.without(words, foreign(words, size.arch, arch))
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         value = cli.value_of(extra, other)
