@@ -243,9 +243,9 @@ def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
     """Write generated logs and prepare them; return the words of the titles."""
     topics = {f"N{number}": f"cue{number % TOPICS}" for number in range(NEWS)}
     news = ""
-    for name, topic in topics.items():
+    for article, topic in topics.items():
         title = " ".join([*generator.choices(FILLERS, k=3), topic])
-        news += f"{name}\tnews\tworld\t{title}\t\thttps://example.org/{name}\t[]\t[]\n"
+        news += f"{article}\tnews\tworld\t{title}\t\thttps://example.org/{article}\t[]\t[]\n"
     with tempfile.TemporaryDirectory() as logs:
         for part, days in DAYS.items():
             each = enumerate(product(days, range(IMPRESSIONS)), start=1)
