@@ -134,7 +134,8 @@ def continue_clock(trainer: Any, reset: bool) -> None:
         trainer._previous_training_time = 0
     wall = metrics.get_meter("default", "wall")
     if wall is not None:
-        wall.start_time = time.perf_counter() - trainer.cumulative_training_time()
+        seconds = float(trainer.cumulative_training_time())  # of other processes a tensor
+        wall.start_time = time.perf_counter() - seconds
 
 
 @around(distributed_utils, "_broadcast_object_slow")
