@@ -32,10 +32,9 @@ trap 'rm -f "$style"' EXIT
     exit "$status"
 } >"$style" 2>&1 &
 checks=$! status=0
-# Three processes for two cores: a third of the time tests wait, for Slurm, signals and programs.
 # A file goes to one process, which makes what its tests share once, and in the order of collection.
 # A process that ends at a hanging test (pyproject.toml) is not started again: it would hang again.
-python -m pytest --numprocesses 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
+python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
     --durations 10 ${selection+"${selection[@]}"} "$@" || status=$?
 wait "$checks" || status=$?
 cat "$style"
