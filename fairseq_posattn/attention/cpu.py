@@ -50,7 +50,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
-    return _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    result: Tensor = _ByOneDNN.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return result
 
 
 def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -214,14 +215,16 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
         return x
     if not uses_byte_masks(x, p):
         return F.dropout(x, p)
-    return _Dropped.apply(x, p)  # type: ignore[no-untyped-call]
+    result: Tensor = _Dropped.apply(x, p)  # type: ignore[no-untyped-call]
+    return result
 
 
 def dropout_matmul(weights: Tensor, x: Tensor, p: float) -> Tensor:
     """Return ``dropout(W) X`` for ``W [..., Tq, Tk]``; on a CPU no dropped weights are stored."""
     if not uses_byte_masks(weights, p):
         return matmul(drop(weights, p), x)
-    return _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
+    result: Tensor = _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
+    return result
 
 
 def draw_mask(x: Tensor, p: float) -> Tensor:

@@ -92,7 +92,8 @@ class DirectionalBlock(nn.Module):
         mask = self.masks.of_distance(length, length, device=tokens.device).matrix(hidden.dtype)
         options = {"key_padding_mask": key_padding_mask, "training": self.training}
         attended = self.attend(*scores, hidden, mask=mask, impl=self.impl, **options)
-        return self.gate(hidden, context_of(attended))
+        result: Tensor = self.gate(hidden, context_of(attended))
+        return result
 
 
 class DirectionalSelfAttention(nn.Module):

@@ -53,7 +53,8 @@ class Sum(NamedTuple):
         """Return the sum."""
         if self.output is None and self.x is not None:
             return self.x
-        return _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
+        result: Tensor = _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
+        return result
 
 
 def dropped_relu(streams: DropoutStreams, x: Tensor, dropout_p: float) -> Tensor:

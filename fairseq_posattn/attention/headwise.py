@@ -39,7 +39,8 @@ def map_to_heads(
 ) -> Tensor:
     """Apply one linear layer, ``[B, T, C]`` to ``[B, H, T, D]``; dropout as :func:`map_heads`."""
     if not dropout or not training:
-        return linear(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+        result: Tensor = linear(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+        return result
     bias = None if linear.bias is None else linear.bias.view(heads, -1)
     return map_heads(x.unsqueeze(1), linear.weight.unflatten(0, (heads, -1)), bias, dropout)
 

@@ -207,4 +207,5 @@ class MultiplePositionalSelfAttention(nn.Module):
         """Map ``[B, T, C]`` to ``[B, T, output_dim]``; ``key_padding_mask`` is bool ``[B, T]``."""
         contexts, hidden = self.attention(tokens, key_padding_mask)
         contexts = drop(contexts, self.dropout, self.training)
-        return self.fusion(contexts, hidden, tokens)
+        result: Tensor = self.fusion(contexts, hidden, tokens)
+        return result

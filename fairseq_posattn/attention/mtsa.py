@@ -251,4 +251,5 @@ class TensorizedAttention(Mechanism):
     def finish(self, context: Tensor, value: Tensor) -> Tensor:
         if self.fusion_gate is None:
             return context
-        return self.fusion_gate(value[:, :, -context.size(-2) :], context)
+        result: Tensor = self.fusion_gate(value[:, :, -context.size(-2) :], context)
+        return result

@@ -51,6 +51,7 @@ def once_a_pass(function: Callable[Parameters, Result]) -> Callable[Parameters, 
         key = (function, *(id(x) if isinstance(x, Tensor) else x for x in arguments))
         if key not in cached:  # the arguments are stored so that their ids stay unique
             cached[key] = arguments, function(*args, **kwargs)
-        return cached[key][1]
+        result: Result = cached[key][1]
+        return result
 
     return once

@@ -70,7 +70,8 @@ def relative_shift(by_distance: Tensor) -> Tensor:
     # The first query starts at entry Tq-1 of its row, each next query an entry earlier. In the
     # flattened tensor queries are distances-1 entries apart.
     vector = by_distance.flatten(-2)[..., query_length - 1 : -1]
-    return vector.unflatten(-1, (query_length, distances - 1))[..., :key_length]
+    result: Tensor = vector.unflatten(-1, (query_length, distances - 1))[..., :key_length]
+    return result
 
 
 def relative_unshift(by_key: Tensor) -> Tensor:
@@ -78,7 +79,8 @@ def relative_unshift(by_key: Tensor) -> Tensor:
     query_length = by_key.size(-2)
     vector = F.pad(by_key, (0, query_length - 1)).flatten(-2)
     vector = F.pad(vector, (query_length - 1, 1))
-    return vector.unflatten(-1, (query_length, query_length + by_key.size(-1)))[..., :-1]
+    result: Tensor = vector.unflatten(-1, (query_length, query_length + by_key.size(-1)))[..., :-1]
+    return result
 
 
 @once_a_pass

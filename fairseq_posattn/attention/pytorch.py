@@ -66,22 +66,26 @@ def has_onednn_linear() -> bool:
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``x W' + b`` by oneDNN; the weight may be from :func:`pack_for_onednn`."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
 
 
 def pack_for_onednn(weight: Tensor, rows: int) -> Tensor:
     """Return a weight in oneDNN's layout for so many rows of inputs."""
-    return torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+    result: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+    return result
 
 
 def pack_for_mkl(weight: Tensor, rows: int) -> Tensor:
     """Return a weight in MKL's layout for so many rows of inputs."""
-    return torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
+    result: Tensor = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
+    return result
 
 
 def mkl_linear(x: Tensor, packed: Tensor, weight: Tensor, bias: Tensor | None, rows: int) -> Tensor:
     """Return ``x W' + b`` by MKL; a packed weight is ignored for another number of ``rows``."""
-    return torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
+    result: Tensor = torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
+    return result
 
 
 def has_vnni() -> bool:
@@ -96,4 +100,5 @@ def int8_linear(x: Tensor, packed: Any, reduce_range: bool) -> Tensor:
     # throws an exception of C++; _op leaves out the search for fake objects of torch.export.
     multiply = torch.ops.quantized.linear_dynamic._op
     with torch._C.DisableTorchFunctionSubclass():
-        return multiply(x, packed, reduce_range=reduce_range)
+        result: Tensor = multiply(x, packed, reduce_range=reduce_range)
+        return result

@@ -95,7 +95,8 @@ class TransformerXLAttention(Mechanism):
         weight, lengths = self.distance_weight, (query_length, key_length)
         sinusoids = relative_sinusoids(*lengths, weight.size(1), weight.device, weight.dtype)
         projected = F.linear(sinusoids, weight)  # [Tq+Tk-1, C]
-        return projected.unflatten(-1, self.content_bias.shape).transpose(0, 1)
+        result: Tensor = projected.unflatten(-1, self.content_bias.shape).transpose(0, 1)
+        return result
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         biases = {"content_bias": self.content_bias, "position_bias": self.position_bias}

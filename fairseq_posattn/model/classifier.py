@@ -45,7 +45,8 @@ class SequenceEncoder(nn.Module):
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         hidden = self.encoder(self.dropout(vectors), key_padding_mask)
-        return self.pooling(hidden, key_padding_mask)
+        result: Tensor = self.pooling(hidden, key_padding_mask)
+        return result
 
 
 class SentenceEncoder(nn.Module):
@@ -85,7 +86,7 @@ class SentenceEncoder(nn.Module):
         self, tokens: Tensor, pair_tokens: Tensor | None, losses: list[Tensor] | None = None
     ) -> Tensor:
         """Return the head's input: ``[B, output_dim]``, or of pairs ``[B, pair_dim]``."""
-        features = self(tokens, losses=losses)
+        features: Tensor = self(tokens, losses=losses)
         if pair_tokens is not None:
             features = self.combine(features, self(pair_tokens, losses=losses))
         return features
@@ -106,12 +107,15 @@ class SentenceEncoder(nn.Module):
         pad = self.marks.pad
         tokens = strip_eos(src_tokens, pad, self.marks.eos)
         if self.language_model is not None:
-            return self.words(*self.language_model(tokens, losses))
+            result: Tensor = self.words(*self.language_model(tokens, losses))
+            return result
         if self.sentences is None:
             return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
-        return self.sentences(*documents.gather(self._encode_groups(documents.sentences)))
+        vectors, padding = documents.gather(self._encode_groups(documents.sentences))
+        of_documents: Tensor = self.sentences(vectors, padding)
+        return of_documents
 
     def _encode_groups(self, tokens: Tensor) -> Tensor:
         """Encode groups of similar length, so that one long sentence does not pad all others."""
@@ -127,7 +131,8 @@ class SentenceEncoder(nn.Module):
         if self.ngrams is not None:
             more, absent = self.ngrams(tokens, padding)
             vectors, padding = torch.cat([vectors, more], 1), torch.cat([padding, absent], 1)
-        return self.words(vectors, padding)
+        result: Tensor = self.words(vectors, padding)
+        return result
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
@@ -186,4 +191,5 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``[B, input_dim]`` to logits ``[B, num_classes]``."""
-        return self.layers(features)
+        result: Tensor = self.layers(features)
+        return result

@@ -82,7 +82,8 @@ class FeedForward(nn.Module):
         self.fc2 = Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self._hide(x))
+        result: Tensor = self.fc2(self._hide(x))
+        return result
 
     def without_output_bias(self, streams: DropoutStreams, x: Tensor) -> Tensor:
         """Return :meth:`forward` without ``output_bias``, by kernels where the activation is ReLU.
@@ -93,7 +94,8 @@ class FeedForward(nn.Module):
             hidden = dropped_relu(streams, self.fc1(x), self.dropout.probability)
         else:
             hidden = self._hide(x)
-        return self.fc2(hidden, with_bias=False)
+        result: Tensor = self.fc2(hidden, with_bias=False)
+        return result
 
     @property
     def output_bias(self) -> Tensor:

@@ -93,6 +93,7 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        return torch.ops.quantized.linear_prepack(weight, layer.bias)
+        result: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+        return result
     finally:
         torch.backends.quantized.engine = engine

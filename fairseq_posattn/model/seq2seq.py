@@ -182,7 +182,10 @@ class DecoderPass(Side):
         if incremental_state is not None:
             tokens = tokens[:, -1:]
             positions = None if positions is None else positions[:, -1:]
-        return self.finish_embedding(self.embed_scale * self.embed_tokens(tokens), positions)
+        result: Tensor = self.finish_embedding(
+            self.embed_scale * self.embed_tokens(tokens), positions
+        )
+        return result
 
 
 class Encoder(EncoderPass, nn.Module):

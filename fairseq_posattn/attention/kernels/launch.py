@@ -212,7 +212,8 @@ class DifferentiableKernels:
         dropout = draw_dropout(dropout_p, vectors.device)
         inputs: Any = *tensors, call.key_padding_mask, *dropout, *constants
         if torch.compiler.is_compiling():
-            return self.operator(*inputs)[0]
+            traced: Tensor = self.operator(*inputs)[0]
+            return traced
         tensors = inputs[: self.tensors]
         aligned = [None if x is None else x.data_ptr() % 16 == 0 for x in tensors]
         alignment = vectors.dtype == torch.float32 and tf32_allowed(), *aligned
@@ -221,7 +222,8 @@ class DifferentiableKernels:
             plan = call.plans[alignment] = self.prepare(inputs)
         if not plan.are_rows:
             inputs = self.in_rows(inputs)
-        return _Function.apply(self, plan, *inputs)  # type: ignore[no-untyped-call]
+        result: Tensor = _Function.apply(self, plan, *inputs)  # type: ignore[no-untyped-call]
+        return result
 
     def in_rows(self, inputs: Sequence[Any]) -> Any:
         """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
@@ -258,7 +260,8 @@ class DifferentiableKernels:
             launches = self.find_launches(inputs, d_context, *results)
             cached[strides_of(d_context, *inputs[: self.tensors], *results)] = launches
         with torch.cuda.device_of(d_context):
-            return launches.backward(d_context, self.inputs(*inputs), results)
+            result: list[Tensor] = launches.backward(d_context, self.inputs(*inputs), results)
+            return result
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
         ctx.save_for_backward(*inputs[: self.tensors], *output)

@@ -61,7 +61,8 @@ class HierarchicalCNN(nn.Module):
                 x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
             seen = drop(x, self.dropout, self.training)
             x = x + F.glu(convolve(layer, seen), dim=1)
-        return self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
+        result: Tensor = self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
+        return result
 
 
 def build_convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
@@ -69,13 +70,15 @@ def build_convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
     layer: Any = nn.Conv1d(input_dim, output_dim, width)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
-    return layer
+    result: nn.Conv1d = layer
+    return result
 
 
 def convolve(layer: Any, tokens: Tensor) -> Tensor:
     """Convolve ``[B, C, T]`` with zeros at both ends; an even width looks ahead one more token."""
     (width,) = layer.kernel_size
-    return layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
+    result: Tensor = layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
+    return result
 
 
 def parse_widths(text: str) -> list[int]:

@@ -60,4 +60,5 @@ class TensorizedEncoder(nn.Module):
         else:
             query, key = self.query_map(value), self.key_map(value)
         context = self.attention(tokens, query, key, value, key_padding_mask=key_padding_mask)
-        return context.transpose(1, 2).flatten(2)
+        result: Tensor = context.transpose(1, 2).flatten(2)
+        return result

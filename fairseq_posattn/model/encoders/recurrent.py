@@ -78,7 +78,8 @@ class Recurrent(nn.Module):
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         network: Any = next(self.children())
         if key_padding_mask is None:
-            return network(tokens)[0]
+            result: Tensor = network(tokens)[0]
+            return result
         lengths = (~key_padding_mask).sum(1).clamp(min=1)
         if torch.onnx.is_in_onnx_export():  # ONNX has no packed sequences
             return _run_in_onnx(network, tokens, lengths)
