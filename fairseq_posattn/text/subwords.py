@@ -27,7 +27,9 @@ NOT_LEARNED = re.compile(rf"[^\S ]|{SPACE}")
 # SentencePiece's subwords of the bytes of a character that it does not have.
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 STAND_IN = "\U0010ffff"  # for a mark in the text; no character, so that no text has it
-WORD_LENGTH = 1000  # characters; SentencePiece learns from no word of more than 65,535
+# Characters. SentencePiece learns from no word of more than 65,535; BERT makes one unknown symbol of
+# a word of more than 100 or 200, which is a sentence where no spaces are written.
+WORD_LENGTH = 1000
 WORD_END = "</w>"  # subword-nmt's mark of a word's end in merges
 UNKNOWN = "[UNK]"
 BERT_SYMBOLS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
@@ -239,9 +241,10 @@ def bert_tokenizer(vocabulary: dict[str, int] | None, cased: bool, accents: bool
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-    options = {} if vocabulary is None else {"vocab": vocabulary}
-    model = models.WordPiece(**options, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)
-    built = Tokenizer(model)
+    options = {"unk_token": UNKNOWN, "continuing_subword_prefix": CONTINUED}
+    built = Tokenizer(
+        models.WordPiece(vocab=vocabulary, max_input_chars_per_word=WORD_LENGTH, **options)
+    )
     built.normalizer = normalizers.BertNormalizer(
         lowercase=not cased, strip_accents=False if accents else None, clean_text=not accents
     )

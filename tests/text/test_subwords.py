@@ -104,6 +104,7 @@ def vocabulary(path, encoded=(*BERT_SYMBOLS, *SUBWORDS)):
         ("Unwanted want  wa", True, "Un ##want ##ed want wa"),
         ("unwant\u00e9d \u00e9", True, "[UNK] é"),
         ("[SEP]", False, "[ [UNK] ]"),  # symbols in text are text
+        ("wa" + 250 * "ed", True, "wa" + 250 * " ##ed"),  # such as a sentence of Thai
     ],
 )
 def test_wordpieces_equal_those_of_bert(tmp_path, line, cased, expected):
