@@ -25,11 +25,13 @@ def map_heads(
         weight: ``[H, D, C]``. bias: ``[H, D]`` or None. The result is ``[B, H, T, D]``.
         dropout: probability of dropping an input feature; default 0.
     """
-    seen = drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)
+    x = x.expand(-1, weight.size(0), -1, -1)
     if training and uses_byte_masks(x, dropout):  # in training on a CPU, by the faster library
         biases = [None] * weight.size(0) if bias is None else bias.unbind(0)
-        heads = zip(seen.unbind(1), weight.unbind(0), biases, strict=True)
-        return torch.stack([linear(*head) for head in heads], dim=1)
+        heads = zip(x.unbind(1), weight.unbind(0), biases, strict=True)
+        # Head by head, dropped inputs stay in the processor's cache.
+        return torch.stack([linear(drop(seen, dropout), w, b) for seen, w, b in heads], dim=1)
+    seen = drop(x, dropout, training)
     mapped = torch.einsum("bhtc,hdc->bhtd", seen, weight)
     return mapped if bias is None else mapped + bias.unsqueeze(1)
 

@@ -75,11 +75,24 @@ class Draws:
         self.taken.append((p, kept.double() / (1 - p)))
         return kept
 
+    def stacked(self, shapes):
+        """Return the draws in these shapes; those of one head after another as ``[B, H, T, C]``."""
+        draws, result = iter(self.taken), []
+        for shape in shapes:
+            p, factors = next(draws)
+            if len(shape) == factors.dim() + 1:
+                others = [next(draws)[1] for _ in range(shape[1] - 1)]
+                factors = torch.stack([factors, *others], dim=1)
+            result.append((p, factors))
+        assert not [*draws]
+        return result
+
     def named(self, p, **shapes):
         """Return the factors by name; assert their number, shapes and probability."""
-        result = [(drawn, tuple(factors.shape)) for drawn, factors in self.taken]
+        draws = self.stacked(shapes.values())
+        result = [(drawn, tuple(factors.shape)) for drawn, factors in draws]
         assert result == [(p, shape) for shape in shapes.values()]
-        return dict(zip(shapes, (factors for _, factors in self.taken), strict=True))
+        return dict(zip(shapes, (factors for _, factors in draws), strict=True))
 
 
 def saved_for_backward(attend):

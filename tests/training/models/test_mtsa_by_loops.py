@@ -58,9 +58,10 @@ class Model:
 def dropout_factors(draws, dropouts):
     """Return factors by name; assert that all ``dropouts`` were drawn."""
     dropped = {name: dropout for name, dropout in dropouts.items() if dropout[0]}
-    drawn = [(p, tuple(factors.shape)) for p, factors in draws.taken]
+    taken = draws.stacked(shape for _, shape in dropped.values())
+    drawn = [(p, tuple(factors.shape)) for p, factors in taken]
     assert drawn == [(pytest.approx(p), shape) for p, shape in dropped.values()]
-    factors = dict(zip(dropped, (factors for _, factors in draws.taken), strict=True))
+    factors = dict(zip(dropped, (factors for _, factors in taken), strict=True))
     return {name: factors.get(name, torch.ones(shape)) for name, (_, shape) in dropouts.items()}
 
 
