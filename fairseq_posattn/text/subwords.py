@@ -27,8 +27,8 @@ NOT_LEARNED = re.compile(rf"[^\S ]|{SPACE}")
 # SentencePiece's subwords of the bytes of a character that it does not have.
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 STAND_IN = "\U0010ffff"  # for a mark in the text; no character, so that no text has it
-# Characters. SentencePiece learns from no word of more than 65,535. BERT makes one unknown symbol of
-# more than 100 or 200 without a space, which may be a sentence.
+# Characters. SentencePiece learns from no word of more than 65,535. BERT makes one unknown symbol
+# of more than 100 or 200 without a space, which may be a sentence.
 WORD_LENGTH = 1000
 WORD_END = "</w>"  # subword-nmt's mark of a word's end in merges
 UNKNOWN = "[UNK]"
