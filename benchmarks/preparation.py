@@ -3,7 +3,11 @@
 The text is generated: each pair joins three of the given pairs and two made-up names, so that
 lengths and vocabulary are about those of WMT14.
 
-python benchmarks/preparation.py --text news.de news.en --pairs 4500000
+    python benchmarks/preparation.py --text news.de news.en --pairs 4500000
+    python benchmarks/preparation.py --text news.de news.en --sentencepiece
+
+With --sentencepiece the text is a custom corpus, beside spm_train, which reads a million random
+lines, spm_encode (package sentencepiece of Debian) and fairseq-preprocess.
 """
 
 import contextlib
@@ -39,6 +43,15 @@ STEPS = {
     "binarizing": "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary "
     "--workers {jobs} --destdir {folder}/bin --trainpref {folder}/train.bpe "
     "--validpref {folder}/valid.bpe --testpref {folder}/test.bpe > {folder}/log 2>&1",
+}
+# The same with SentencePiece, which needs no tokens.
+SENTENCEPIECE_STEPS = {
+    "text": "cat {raw} >> {folder}/{split}",
+    "learning subwords": "spm_train --input={folder}/train --model_prefix={folder}/spm "
+    "--model_type=bpe --vocab_size=32000 --input_sentence_size=1000000 "
+    "--shuffle_input_sentence=true --num_threads={jobs}",
+    "subwords": "spm_encode --model={folder}/spm.model < {raw} > {folder}/{split}.bpe.{side}",
+    "binarizing": STEPS["binarizing"],
 }
 
 
@@ -101,8 +114,8 @@ def metered(pipeline, stage, folder):
     print(row, flush=True)
 
 
-def measure_ours(source, folder, jobs):
-    """Return the measurements of each stage of ``posattn prepare translation wmt14_en_de``."""
+def measure_ours(source, folder, jobs, sentencepiece):
+    """Return the measurements of each stage of ``posattn prepare translation``."""
     from fairseq_posattn.preparation.commands.prepare import prepare
     from fairseq_posattn.preparation.stages import Stages
 
@@ -114,22 +127,27 @@ def measure_ours(source, folder, jobs):
         rows.append(row)
 
     Stages.run = measured
-    words = ["wmt14_en_de", "--source", source, "--dest", folder, "--jobs", jobs]
+    words = ["wmt14_en_de", "--source", source]
+    if sentencepiece:
+        words = ["own", "--vocabulary-size", 32000]
+        for split, name in SPLITS.items():
+            words += [f"--{split}", *(source / f"{name}.{side}" for side in ("en", "de"))]
+    words += ["--dest", folder, "--jobs", jobs]
     if status := prepare("translation", list(map(str, words))):
         sys.exit(status)
     return [row for row in rows if row["stage"] != "manifest"]
 
 
-def measure_usual(source, folder, jobs):
+def measure_usual(source, folder, jobs, steps):
     folder.mkdir()
     files = [
         {"split": split, "side": side, "raw": source / f"{name}.{side}"}
         for split, name in SPLITS.items()
         for side in ("en", "de")
     ]
-    for step, command in STEPS.items():
+    for step, command in steps.items():
         with metered("usual", step, folder) as row:
-            for file in files if "{side}" in command else files[:1]:
+            for file in files if "{raw}" in command or "{side}" in command else files[:1]:
                 line = command.format(folder=folder, jobs=jobs, **file)
                 subprocess.run(line, shell=True, check=True, stderr=subprocess.DEVNULL)
         yield row
@@ -142,18 +160,23 @@ def measure(arguments):
         source.mkdir()
         write_source(source, arguments.text, arguments.pairs)
         if not arguments.ours_only:
-            yield from measure_usual(source, usual, arguments.jobs)
+            steps = SENTENCEPIECE_STEPS if arguments.sentencepiece else STEPS
+            yield from measure_usual(source, usual, arguments.jobs, steps)
             shutil.rmtree(usual)
-        yield from measure_ours(source, Path(folder, "ours"), arguments.jobs)
+        ours = Path(folder, "ours")
+        yield from measure_ours(source, ours, arguments.jobs, arguments.sentencepiece)
 
 
 def tables(report):
     rows = []
-    for number, stage in enumerate((*STEPS, "all")):
-        row = {"pairs": f"{report['pairs']:,}", "stage": stage}
+    by_sentencepiece = report.get("sentencepiece")
+    steps = SENTENCEPIECE_STEPS if by_sentencepiece else STEPS
+    for number, stage in enumerate((*steps, "all")):
+        pairs = f"{report['pairs']:,}" + (", SentencePiece" if by_sentencepiece else "")
+        row = {"pairs": pairs, "stage": stage}
         for who, name in (("ours", "ours"), ("usual", "usual pipeline")):
             stages = [step for step in report["rows"] if step["pipeline"] == who]
-            is_sum = stage == "all" and len(stages) == len(STEPS)
+            is_sum = stage == "all" and len(stages) == len(steps)
             chosen = stages if is_sum else stages[number : number + 1]
             seconds = sum(step["processor_seconds"] for step in chosen)
             row[f"{name}: processor s"] = f"{seconds:,.0f}" if chosen else ""
@@ -168,11 +191,12 @@ def tables(report):
 OPTIONS = {
     "text": ([...], "DE EN: files of real pairs"),
     "pairs": (4_500_000, "training pairs"),
+    "sentencepiece": (False, "SentencePiece of custom text"),
     "ours_only": (False, "skip the usual pipeline"),
     "jobs": (2, "processes"),
     "folder": (str, "folder of temporary files"),
 }
-BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, tables, ("pairs", "jobs"))}
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, tables, ("pairs", "jobs", "sentencepiece"))}
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONWARNINGS", "ignore")

@@ -5,11 +5,13 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy
+import torch
 from fairseq import utils
 from fairseq.data import (
     Dictionary,
@@ -21,9 +23,11 @@ from fairseq.data import (
 )
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
+from fairseq.file_chunker_utils import Chunker
+from fairseq.tokenizer import tokenize_line
 
 from fairseq_posattn.common.errors import UsageError, explained, in_one_line
-from fairseq_posattn.compat.patching import Function, around, when_applied
+from fairseq_posattn.compat.patching import Function, around, instead, when_applied
 from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
@@ -52,6 +56,41 @@ def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
         add_from_file(self, file)
     if len(self) == before:
         raise UsageError(f"{file} is a dictionary without words: prepare the data again")
+
+
+@instead(Dictionary, "encode_line")
+def number_words(
+    self: Any,
+    line: str,
+    line_tokenizer: Callable[[str], list[str]] = tokenize_line,
+    add_if_not_exist: bool = True,
+    consumer: Callable[[str, int], Any] | None = None,
+    append_eos: bool = True,
+    reverse_order: bool = False,
+) -> torch.Tensor:
+    """Return the numbers of a line's words; fairseq writes one after another into a tensor."""
+    words = line_tokenizer(line)[:: -1 if reverse_order else 1]
+    number_of = self.add_symbol if add_if_not_exist else self.index
+    numbers = [number_of(word) for word in words]
+    if consumer is not None:
+        for word, number in zip(words, numbers, strict=True):
+            consumer(word, number)
+    if append_eos:
+        numbers.append(self.eos_index)
+    return torch.tensor(numbers, dtype=torch.int32)
+
+
+@instead(Dictionary, "_add_file_to_dictionary_single_worker")
+def count_words(
+    filename: str, tokenize: Callable[[str], list[str]], eos_word: str, start: int, end: int
+) -> Counter[str]:
+    """Count the words of a part of a file; fairseq takes a call for each word."""
+    counted = Counter[str]()
+    with Chunker(filename, start, end) as lines:
+        for line in lines:
+            counted.update(tokenize(line))
+            counted[eos_word] += 1
+    return counted
 
 
 @around(utils, "parse_embedding")

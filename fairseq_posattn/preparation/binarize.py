@@ -35,7 +35,7 @@ def binarize_files(
 
 def preprocess(dest: Path, jobs: int, tell: Tell = say, **options: object) -> None:
     """Run fairseq-preprocess; ``tell`` prints its lines about sizes of dictionaries and data."""
-    command = [sys.executable, "-m", "fairseq_cli.preprocess"]
+    command = [sys.executable, "-m", "fairseq_posattn.compat.preprocess"]
     for name, value in {"destdir": dest, "workers": jobs, **options}.items():
         if value is not False:
             flag = f"--{name.replace('_', '-')}"

@@ -41,6 +41,32 @@ def write_rows(prefix, *rows):
     builder.finalize(f"{prefix}.idx")
 
 
+@pytest.mark.parametrize("settings", [{}, {"append_eos": False, "reverse_order": True}])
+@pytest.mark.parametrize("adds", [True, False])
+def test_words_have_the_numbers_of_fairseq(settings, adds):
+    def numbers_by(encode_line):
+        words, seen = Dictionary(), []
+        words.add_symbol("a")
+        settings["consumer"] = lambda word, number: seen.append((word, number))
+        return (
+            encode_line(words, " a b\u2003a ", add_if_not_exist=adds, **settings),
+            seen,
+            len(words),
+        )
+
+    ours, *others = numbers_by(Dictionary.encode_line)
+    theirs, *expected = numbers_by(Dictionary.encode_line.__wrapped__)
+    assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype and others == expected
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_words_of_a_file_are_counted(tmp_path, workers):
+    (tmp_path / "text").write_text("a b a\n\nb  a\r\n", encoding="utf-8")
+    words = Dictionary()
+    Dictionary.add_file_to_dictionary(str(tmp_path / "text"), words, str.split, workers)
+    assert [words.count[words.index(word)] for word in ("a", "b", "</s>")] == [3, 2, 1 + 3]
+
+
 def test_tokens_beyond_the_dictionary_are_refused(tmp_path):
     dictionary, prefix = DICTIONARY, str(tmp_path / "train")
     write_rows(prefix, [6, 2])

@@ -113,12 +113,14 @@ def test_a_limited_run_warns_of_no_counts(capsys):
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch):
-    """Return a function that makes ``python -m fairseq_cli.preprocess`` run other code."""
+    """Return a function that makes fairseq-preprocess run other code when it is imported."""
     package = tmp_path / "packages" / "fairseq_cli"
     package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    return (package / "preprocess.py").write_text
+    others = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n"
+    (package / "__init__.py").write_text(others)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent), prepend=os.pathsep)
+    path = package / "preprocess.py"
+    return lambda code: path.write_text(f"{code}\ndef cli_main():\n    pass\n")
 
 
 def test_sizes_are_printed_once_and_the_log_is_removed(stand_in, tmp_path):
