@@ -2,6 +2,7 @@
 
 import ctypes
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -21,6 +23,7 @@ tqdm.monitor_interval = 0  # no extra thread: worker processes are forked
 Line = TypeVar("Line")
 Result = TypeVar("Result")
 
+CODE = Path(__file__).resolve().parents[2]  # what a child must find to import this package
 SECONDS_BETWEEN_LINES = 60
 _SET_PARENT_DEATH_SIGNAL = 1  # of Linux' prctl
 _system = ctypes.CDLL(None)
@@ -110,6 +113,12 @@ def signal_of(status: int) -> str:
     """Return how a signal ended a process of this exit status; "" if none did."""
     memory = ", possibly out of memory" if -status == signal.SIGKILL else ""
     return f"was ended by a signal: {signal.strsignal(-status)}{memory}" if status < 0 else ""
+
+
+def python_environment() -> dict[str, str]:
+    """Return variables with which a child imports this package, installed or not."""
+    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def ending_with_this(number: signal.Signals) -> Callable[[], object]:

@@ -1,6 +1,5 @@
 """Binarized data, made by fairseq-preprocess in a separate process."""
 
-import os
 import re
 import shutil
 import signal
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import ending_with_this, say
+from fairseq_posattn.common.progress import ending_with_this, python_environment, say
 
 SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
@@ -44,7 +43,7 @@ def preprocess(dest: Path, jobs: int, tell: Tell = say, **options: object) -> No
     shown: set[str] = set()
     with subprocess.Popen(
         command,
-        env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
+        env={**python_environment(), "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -14,7 +14,7 @@ from typing import Any
 
 from fairseq_posattn.common.errors import counted
 from fairseq_posattn.common.files import StrPath
-from fairseq_posattn.common.progress import say
+from fairseq_posattn.common.progress import python_environment, say
 
 MOST_LABELS = 30  # lines of the table of classes
 
@@ -138,7 +138,7 @@ def next_commands(
 def explain(train: Sequence[str]) -> None:
     """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
     words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
-    result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    result = subprocess.run(words, env=python_environment(), stdout=subprocess.PIPE, text=True)
     if result.returncode == 0:
         print(f"posattn train stands for\n{indent(result.stdout.rstrip(), '    ')}")
 

@@ -21,11 +21,12 @@ from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import python_environment
 from fairseq_posattn.recipes.classification import SCORE_RANKING
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept, read_predictions
 from fairseq_posattn.recipes.generation import SCORING, score_generated, score_lead
 from fairseq_posattn.recipes.plan import Plan
-from fairseq_posattn.recipes.processes import program, python_environment
+from fairseq_posattn.recipes.processes import program
 from fairseq_posattn.recipes.recipe import TableRow
 from fairseq_posattn.recipes.results import read_object, scores_in, versions
 from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders

@@ -15,12 +15,13 @@ import yaml
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
+from fairseq_posattn.common.progress import python_environment
 from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
 from fairseq_posattn.recipes.generation import SCORING, SCORING_HELP
 from fairseq_posattn.recipes.options import CHECKPOINTS
 from fairseq_posattn.recipes.papers import DATASETS
 from fairseq_posattn.recipes.plan import Plan
-from fairseq_posattn.recipes.processes import program, python_environment
+from fairseq_posattn.recipes.processes import program
 from fairseq_posattn.recipes.recipe import (
     COSTS,
     LENGTHS,

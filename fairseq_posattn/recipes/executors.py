@@ -11,9 +11,9 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.common.files import write_text
+from fairseq_posattn.common.progress import python_environment
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.plan import Plan
-from fairseq_posattn.recipes.processes import python_environment
 from fairseq_posattn.recipes.runner import Runner, raise_failures
 from fairseq_posattn.recipes.runs import Run
 

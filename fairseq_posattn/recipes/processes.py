@@ -13,12 +13,11 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import ending_with_this, signal_of
+from fairseq_posattn.common.progress import ending_with_this, python_environment, signal_of
 from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds for a process to save and end
 PAUSE = 0.1  # seconds between two reads of a log
-CODE = Path(__file__).resolve().parents[2]
 
 Process = subprocess.Popen[bytes]
 
@@ -122,12 +121,6 @@ def _failure(step: Step, status: int) -> str:
     lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {status}")
     return f"{step.name} failed: {last} (in {step.log})"
-
-
-def python_environment() -> dict[str, str]:
-    """Return variables with which a child imports this package, installed or not."""
-    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def program(words: Sequence[str]) -> list[str]:
