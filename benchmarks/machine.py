@@ -125,10 +125,12 @@ def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
 
 
 def processor() -> str:
+    """Return the processor's name, with its vector instructions where they are not AVX-512."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
-    return ", ".join(sorted(names)) or platform.processor()
+    name, vectors = ", ".join(sorted(names)), torch.backends.cpu.get_cpu_capability()
+    return f"{name or platform.processor()}{'' if vectors == 'AVX512' else f', {vectors}'}"
 
 
 def table(rows: Sequence[dict]) -> str:
