@@ -116,9 +116,15 @@ def check_config(cfg: Any) -> None:
 
 @around(TranslationTask, "setup_task")
 def set_up_translation(setup_task: Function, cls: Any, cfg: Any, **kwargs: Any) -> Any:
-    """Set up a task with readable options of BLEU, and with the languages of the data."""
+    """Set up a task with readable options of BLEU, and with the languages of the data.
+
+    Parts of a split (``train``, ``train1``) are combined; fairseq fails unless it is told to take
+    the first once.
+    """
     read_bleu_options(cfg)
     read_languages(cfg)
+    if getattr(cfg, "upsample_primary", 1) == -1:
+        cfg.upsample_primary = 1
     return setup_task(cls, cfg, **kwargs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import sacrebleu
+from fairseq.data import data_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
@@ -46,6 +47,12 @@ def tokenize_by_language(
         bleu = inference_with_bleu(self, *args, **kwargs)
     bleu.totals[0] = max(bleu.totals[0], LEAST)
     return bleu
+
+
+@around(data_utils, "_find_extra_valid_paths")
+def name_splits(find_extra_valid_paths: Function, dataset_path: str) -> set[str]:
+    """Name splits as ``--valid-subset`` does: fairseq looks there for valid1.de-en.de."""
+    return {name.partition(".")[0] for name in find_extra_valid_paths(dataset_path)}
 
 
 @around(FairseqTask, "filter_indices_by_size")

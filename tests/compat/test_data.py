@@ -150,6 +150,26 @@ def test_the_parts_of_a_split_are_combined(tmp_path, combine, expected):
     assert [row.tolist() for row in rows] == [[4, 2], [5, 2], [6, 2]][:expected]
 
 
+def test_the_parts_of_a_split_of_pairs_are_combined(tmp_path, restore):
+    for name, letter in (("train", "a"), ("train1", "b")):
+        write_rows(tmp_path / f"{name}.en-de.en", DICTIONARY.encode_line(letter).tolist())
+        write_rows(tmp_path / f"{name}.en-de.de", DICTIONARY.encode_line(letter).tolist())
+    for language in ("en", "de"):
+        DICTIONARY.save(str(tmp_path / f"dict.{language}.txt"))
+
+    def load():
+        cfg = TranslationConfig(data=str(tmp_path), source_lang="en", target_lang="de")
+        cfg.dataset_impl = "mmap"
+        task = TranslationTask.setup_task(cfg)
+        task.load_dataset("train", combine=True)
+        return len(task.dataset("train"))
+
+    assert load() == 2
+    restore(TranslationTask, "setup_task")
+    with pytest.raises(ValueError, match="negative dimensions"):
+        load()
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])
 @pytest.mark.parametrize("limit", [{"max_tokens": 64}, {"max_sentences": 16}])
 @pytest.mark.parametrize("kind", [list, numpy.asarray])

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -126,3 +127,20 @@ def test_many_unknown_tokens_are_named(tmp_path, caplog, unknown, warns):
 def test_a_patch_keeps_the_names_of_parameters():
     """fairseq loads older checkpoints only if ``build_model`` has a parameter from_checkpoint."""
     assert "from_checkpoint" in inspect.getfullargspec(TranslationTask.build_model).args
+
+
+def test_splits_in_valid_subset_are_not_called_ignored(tmp_path, restore):
+    (tmp_path / "valid1.de-en.de.idx").touch()
+    dataset = {"ignore_unused_valid_subsets": False, "combine_valid_subsets": False}
+    dataset |= {"disable_validation": False, "valid_subset": "valid,valid1"}
+    task = SimpleNamespace(data=str(tmp_path))
+    cfg = SimpleNamespace(dataset=SimpleNamespace(**dataset), task=task)
+    check = data_utils.raise_if_valid_subsets_unintentionally_ignored
+    check(cfg)
+    cfg.dataset.valid_subset = "valid"
+    with pytest.raises(ValueError, match=r"Valid paths \['valid1'\] will be ignored"):
+        check(cfg)
+    restore(data_utils, "_find_extra_valid_paths")
+    cfg.dataset.valid_subset = "valid,valid1"
+    with pytest.raises(ValueError, match="will be ignored"):
+        check(cfg)
