@@ -1,8 +1,14 @@
 """Batches of clicks and of impressions for news recommendation."""
 
-import numpy
-import torch
+import math
+from types import SimpleNamespace
 
+import numpy
+import pytest
+import torch
+from fairseq.logging import metrics
+
+from fairseq_posattn.training.criterions.news_recommendation import NewsRecommendation
 from fairseq_posattn.training.tasks.news_recommendation import (
     ClickDataset,
     Impressions,
@@ -104,3 +110,21 @@ def test_equal_histories_are_adjacent():
     order = RankingDataset(impressions()).ordered_indices()
     assert sorted(order) == [0, 1, 2]
     assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
+
+
+def test_impressions_without_clicks_have_no_loss():
+    class Model(torch.nn.Module):
+        def rank(self, titles, candidates, **unused):
+            return candidates.float()
+
+    criterion = NewsRecommendation(SimpleNamespace(titles=TITLES))
+    target = torch.tensor([[1, 0], [0, 0], [0, -1]])
+    batch = {"net_input": {"candidates": torch.zeros(3, 2)}, "target": target}
+    logs = [
+        criterion(Model().eval(), {**batch, "target": part, "ntokens": 3, "nsentences": 3})[2]
+        for part in (target, target[[1, 1, 2]])
+    ]
+    with metrics.aggregate(new_root=True) as meters:
+        for logged in logs:
+            criterion.reduce_metrics([logged])
+    assert meters.get_smoothed_values()["loss"] == pytest.approx(math.log(2), abs=1e-4)

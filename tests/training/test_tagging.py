@@ -76,12 +76,13 @@ class GivenLogits(nn.Module):
         return logits, None
 
 
-def build(smoothing=0.0):
+def build(smoothing=0.0, sentence_avg=False):
     def decode(logits, lengths):
         return [[TAGS[tag] for tag in row] for row in best_tags(logits, lengths)]
 
     task = SimpleNamespace(tag_names=TAGS, decode=decode)
-    return sequence_tagging.SequenceTagging(SimpleNamespace(label_smoothing=smoothing), task)
+    cfg = SimpleNamespace(label_smoothing=smoothing, sentence_avg=sentence_avg)
+    return sequence_tagging.SequenceTagging(cfg, task)
 
 
 def sample(gold, predicted):
@@ -132,6 +133,12 @@ def test_training_counts_no_arguments():
     logged = build()(GivenLogits().train(), sample(GOLD, PREDICTED))[2]
     assert "arguments" not in logged
     assert logged["sample_size"] == 9
+
+
+def test_sentence_avg_divides_by_sentences():
+    _, size, logged = build(sentence_avg=True)(GivenLogits().train(), sample(GOLD, PREDICTED))
+    assert size == logged["sample_size"] == logged["nsentences"] == 3
+    assert logged["ntokens"] == 9
 
 
 def test_a_smoothing_of_one_is_refused():

@@ -19,7 +19,7 @@ class NewsRecommendation(SummedCriterion):
     """Softmax cross entropy of a click among sampled news (Wu et al., 2019, NRMS).
 
     Validation ranks all candidates of an impression; metrics are means over impressions with clicks
-    and non-clicks, the loss the mean over clicks. Others are ``skipped``.
+    and non-clicks, others are ``skipped``. The loss is the mean over impressions with clicks.
     """
 
     tasks = ("news_recommendation",)
@@ -36,14 +36,14 @@ class NewsRecommendation(SummedCriterion):
         if model.training or "titles" in sample["net_input"]:
             scores = model(**sample["net_input"]).float()  # [B, 1 + N]
             loss = F.cross_entropy(scores, sample["target"], reduction="sum")
-            counts = {}
+            counts, count = {}, sample["nsentences"]
         else:
             scores = model.rank(self.task.titles, **sample["net_input"]).float()  # [B, C]
             loss = _mean_over_clicks(scores, sample["target"])
             counts = {"rankings": _rankings(scores, sample["target"])}
-        count = sample["nsentences"]
-        logged = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": count}
-        return loss, count, {**logged, "sample_size": count, **counts}
+            count = int((sample["target"] == 1).any(-1).sum())  # others have no loss
+        logged = {name: sample[name] for name in ("ntokens", "nsentences")}
+        return loss, count, {"loss": loss.detach(), **logged, "sample_size": count, **counts}
 
 
 def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:

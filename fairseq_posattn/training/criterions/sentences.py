@@ -64,7 +64,7 @@ class SummedCriterion(FairseqCriterion):
     def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
         loss = sum(log.get("loss", 0) for log in logging_outputs)
         sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
-        metrics.log_scalar("loss", loss / sentences / cls.divisor, sentences, round=4)
+        metrics.log_scalar("loss", loss / max(sentences, 1) / cls.divisor, sentences, round=4)
         for key, derived in cls.derived.items():
             if logged := [log[key] for log in logging_outputs if key in log]:
                 metrics.log_scalar_sum(f"_{key}", sum(logged))

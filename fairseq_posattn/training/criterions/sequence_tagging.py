@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
+from omegaconf import II
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -19,10 +20,14 @@ from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 @dataclass
 class TaggingConfig(FairseqDataclass):
     label_smoothing: float = flag(0.0, "probability spread over the other tags, from 0 to below 1")
+    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 class SequenceTagging(SummedCriterion):
-    """Cross entropy of the tags, per word, in bits; metrics in per cent, as srl-eval.pl."""
+    """Cross entropy of the tags in bits, per word or with ``--sentence-avg`` per sentence.
+
+    Metrics are in per cent, as srl-eval.pl.
+    """
 
     tasks = ("sequence_tagging",)
     metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")
@@ -41,18 +46,19 @@ class SequenceTagging(SummedCriterion):
         super().__init__(task)
         if not 0 <= cfg.label_smoothing < 1:
             raise UsageError(f"--label-smoothing {cfg.label_smoothing}: must be from 0 to below 1")
-        self.smoothing = cfg.label_smoothing
+        self.smoothing, self.per_sentence = cfg.label_smoothing, cfg.sentence_avg
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the summed loss, the number of words, and the logging output."""
+        """Return the summed loss, the number of words or sentences, and the logging output."""
         scores, _ = model(**sample["net_input"])
         log_probs = scores.float().log_softmax(-1)  # [B, T, K]
         targets = sample["target"]
         loss = smoothed_cross_entropy(log_probs, targets, self.smoothing)
-        words, count = targets.ne(IGNORED), sample["ntokens"]
+        words, sentences = targets.ne(IGNORED), targets.size(0)
+        count = sentences if self.per_sentence else sample["ntokens"]
         right = (log_probs.argmax(-1) == targets) & words
-        logged = {"loss": loss.detach(), "ntokens": count, "sample_size": count}
-        logged["nsentences"] = targets.size(0)
+        logged = {"loss": loss.detach(), "ntokens": sample["ntokens"], "sample_size": count}
+        logged["nsentences"] = sentences
         logged["words_right"] = torch.stack([right.sum(), words.sum()])
         if not model.training:
             logged["arguments"] = self._arguments(log_probs, sample)
