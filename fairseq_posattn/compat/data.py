@@ -25,6 +25,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
 from fairseq.file_chunker_utils import Chunker
 from fairseq.tokenizer import tokenize_line
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError, explained, in_one_line
 from fairseq_posattn.compat.patching import Function, around, instead, when_applied
@@ -67,7 +68,7 @@ def number_words(
     consumer: Callable[[str, int], Any] | None = None,
     append_eos: bool = True,
     reverse_order: bool = False,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the numbers of a line's words; fairseq writes one after another into a tensor."""
     words = line_tokenizer(line)[:: -1 if reverse_order else 1]
     number_of = self.add_symbol if add_if_not_exist else self.index
@@ -95,9 +96,14 @@ def count_words(
 
 @around(utils, "parse_embedding")
 def name_vectors(parse_embedding: Function, path: str) -> Any:
-    """Name a file of word vectors that cannot be read."""
-    with explained(f"{path} is not a file of word vectors ({{}})"):
-        return parse_embedding(path)
+    """Name a file of word vectors that cannot be read.
+
+    Its first line may be a vector, as GloVe's; fairseq takes it for a header.
+    """
+    with explained(f"{path} is not a file of word vectors ({{}})"), open(path) as lines:
+        word, *numbers = next(lines).rstrip().split(" ")
+        first = {word: Tensor([*map(float, numbers)])} if len(numbers) > 1 else {}
+        return first | parse_embedding(path)
 
 
 @around(utils, "load_embedding")

@@ -204,6 +204,15 @@ def test_a_file_that_has_no_word_vectors_is_named(tmp_path, content):
         utils.parse_embedding(str(path))
 
 
+@pytest.mark.parametrize("header", ["", "2 3\n"])
+def test_the_first_line_of_word_vectors_may_be_a_vector(tmp_path, header):
+    path = tmp_path / "glove.txt"
+    path.write_text(f"{header}the 1 2 3\na 4 5 6\n")
+    assert {*utils.parse_embedding(str(path))} == {"the", "a"}
+    fairseqs = inspect.unwrap(utils.parse_embedding)
+    assert ("the" in fairseqs(str(path))) is bool(header)
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_vectors_of_another_width_are_refused(width):
     dictionary, embedding = Dictionary(), torch.nn.Embedding(5, 2)
