@@ -97,6 +97,8 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--fp16" + NEEDS_GPU
     if s.amp and not has_gpu:
         yield "--amp" + NEEDS_GPU
+    if s.profile and not torch.cuda.is_available():
+        yield "--profile: it records CUDA, and there is no GPU; leave it out"
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     yield from lines_of("mistakes", s)

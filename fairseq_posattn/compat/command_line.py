@@ -224,6 +224,12 @@ KNOWN = {
     r"FloatingPointError: (gradients are Nan/Inf|Minimum loss scale reached)": (
         "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm"
     ),
+    r"ValueError: Cannot combine manual lr and relative_step": (
+        "--relative-step: fairseq gives adafactor --lr, too, which excludes it; leave it out"
+    ),
+    r"ConfigKeyError: Key 'default' is not in struct\s+full_key: groups\.default": (
+        "--optimizer composite: its groups are settings of a YAML file; name another optimizer"
+    ),
     r"UnicodeDecodeError: 'utf-8' codec can't decode byte (\w+) in position (\d+)": (
         "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first"
     ),

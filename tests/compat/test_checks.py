@@ -90,6 +90,7 @@ def test_good_settings_pass(settings, changed):
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
+        (TRAIN, {"profile": True}, "--profile: "),
         (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
         (TRAIN | OURS, {"attention_impl": "sdpa"}, "sdpa: .* give auto"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),

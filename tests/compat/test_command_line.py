@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
@@ -294,6 +294,11 @@ def raised(error, by_a_command=True):
         (AssertionError("min_len cannot be larger than max_len, please"), "--min-len is more tha"),
         (AssertionError("--replace-unk requires a raw text dataset"), "--replace-unk: it needs"),
         (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
+        (ValueError("Cannot combine manual lr and relative_step options"), "--relative-step: fai"),
+        (
+            ConfigKeyError("Key 'default' is not in struct\n    full_key: groups.default"),
+            "--optimizer",
+        ),
         (ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"), LR),
         (ProcessException(CHILD.format("a.b.UsageError: --lr -1")), "--lr -1"),
         (ProcessException(CHILD.format("OSError: Model file not found: x")), "x: there is no such"),

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.logging import metrics
 
 from fairseq_posattn.training.criterions.news_recommendation import NewsRecommendation
+from fairseq_posattn.training.tasks import news_recommendation
 from fairseq_posattn.training.tasks.news_recommendation import (
     ClickDataset,
     Impressions,
@@ -128,3 +130,18 @@ def test_impressions_without_clicks_have_no_loss():
         for logged in logs:
             criterion.reduce_metrics([logged])
     assert meters.get_smoothed_values()["loss"] == pytest.approx(math.log(2), abs=1e-4)
+
+
+def test_parts_of_a_split_are_combined(monkeypatch):
+    combined = []
+
+    def read_column(folder, name, split, dictionary, combine=False):
+        combined.append(combine)
+        return rows(news(1, 2))
+
+    monkeypatch.setattr(news_recommendation, "read_column", read_column)
+    cfg = SimpleNamespace(data="", max_history=50, train_subset="train", negatives=4, seed=1)
+    words = Dictionary()
+    task = SimpleNamespace(cfg=cfg, news=words, labels=words, titles=TITLES, datasets={})
+    news_recommendation.NewsRecommendationTask.load_dataset(task, "train", combine=True)
+    assert combined == [True] * 3

@@ -215,7 +215,7 @@ class NewsRecommendationTask(FairseqTask):
         """Load a split, the training split by clicks; raise UsageError if it is missing."""
         cfg, clicked = self.cfg, self.labels.index(CLICKED)
         named = {"history": self.news, "candidates": self.news, "labels": self.labels}
-        columns = [read_column(cfg.data, name, split, named[name]) for name in named]
+        columns = [read_column(cfg.data, name, split, named[name], combine) for name in named]
         impressions = Impressions(columns, self.news.nspecial, clicked, cfg.max_history)
         if split == cfg.train_subset:
             dataset = ClickDataset(impressions, self.titles, cfg.negatives, cfg.seed)
