@@ -242,7 +242,7 @@ def nearest(name: str, known: Collection[str]) -> str:
 TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
 # Tasks for whose data fairseq and the plugin have the only models; others may be a user's own.
 KNOWN_TASKS = {*TRANSLATION, "sentence_prediction", "language_modeling"}
-KNOWN_TASKS |= {"translation_multi_simple_epoch"}
+KNOWN_TASKS |= {"translation_multi_simple_epoch", "multilingual_translation"}
 # Options without which a task of fairseq fails.
 REQUIRED = {
     "online_backtranslation": "mono_langs",

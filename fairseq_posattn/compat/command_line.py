@@ -76,7 +76,8 @@ def explain_command_line(parser: ArgumentParser) -> Iterator[None]:
     arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
     tasks = tasks_of("arch", arch)
     words = {word.partition("=")[0] for word in sys.argv}
-    if tasks and not words.intersection(("--task", "-h", "--help")):
+    is_named = words.intersection(("--task", "-h", "--help"))
+    if tasks and not is_named and "translation" not in tasks:  # the default
         raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
     vars(parser)["error"] = functools.partial(_exit_in_one_line, parser)
     try:

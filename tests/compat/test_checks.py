@@ -42,6 +42,8 @@ def metric(name, **others):
     [
         (TRAIN, {}),
         (TRAIN, {"decoder_embed_dim": 4}),
+        (TRAIN | OURS, {"task": "translation_multi_simple_epoch", "lang_pairs": "de-en"}),
+        (TRAIN | OURS, {"task": "denoising"}),
         (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
         (TRAIN, {"attention_impl": "sdpa"}),
         (TRAIN, {"adaptive_softmax_cutoff": "10000,50000"}),  # a default of fairseq's LSTMs
@@ -97,6 +99,13 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"optimizer": "adm"}, "--optimizer adm: unknown; of [0-9]+ the nearest are adam"),
         (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),
         (TAG, {"task": "translation"}, "--arch posattn_tagger: it needs --task sequence_tagging"),
+        (
+            TRAIN | OURS,
+            {"task": "sentence_prediction"},
+            "--arch .*: it needs --task translation or",
+        ),
+        (TRAIN | OURS, {"task": "multilingual_translation"}, "it needs --task translation or"),
+        (TRAIN | OURS, {"task": "translation_lev"}, "it needs --task translation or"),
         (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
         (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_prediction or sentence_pair"),
         (TRAIN, {"task": "online_backtranslation"}, "--task .*: it needs --mono-langs"),

@@ -50,6 +50,16 @@ def test_a_wrong_flag_is_one_line(monkeypatch, capsys):
     assert len(errors[0]) == 1 and len(errors[1]) > 100
 
 
+def test_translation_is_the_default_task(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", "data", "--arch", "dman_wmt_en_de", "--x"])
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(options.get_training_parser())
+    assert "unrecognized arguments: --x" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", "data", "--arch", "mtsa_tagger"])
+    with pytest.raises(UsageError, match="--arch mtsa_tagger: it needs --task sequence_tagging"):
+        options.parse_args_and_arch(options.get_training_parser())
+
+
 def test_bf16_needs_no_tpu():
     words = ["data", "--arch", "transformer", "--optimizer", "adam", "--bf16"]
     for parse in (options.parse_args_and_arch, inspect.unwrap(options.parse_args_and_arch)):

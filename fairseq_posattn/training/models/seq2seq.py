@@ -196,6 +196,7 @@ class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
 class PosAttnTransformer(transformer.TransformerModelBase):
     """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``."""
 
+    tasks = ("translation", "translation_multi_simple_epoch")
     build_encoder, build_decoder = PosAttnEncoder, PosAttnDecoder
 
     @classmethod
