@@ -144,8 +144,8 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
             if runs and not has_outputs and not any(score is not None for score in measured):
                 skipped[f"{row['row']} {metric}"] = None
                 continue
-            if None not in measured:
-                scores[metric] = measured
+            if None not in measured:  # rounded as in results, whose runs Welch's test compares
+                scores[metric] = [round(score, DIGITS.get(metric, 2)) for score in measured]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
@@ -159,12 +159,14 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
         add_comparisons(members, [kept[number] for number in numbers], content["baseline"])
     for row, new in zip(rows, recomputed, strict=True):
         yield from _intervals(row["row"], row.get("intervals", {}), new.get("intervals", {}))
-        both = [table_row.get("compared", {}).get("metrics", {}) for table_row in (row, new)]
+        old, now = (table_row.get("compared", {}) for table_row in (row, new))
+        same = all(old.get(key) == now.get(key) for key in ("with", "sentences", "runs", "folds"))
+        both = [old.get("metrics", {}), now.get("metrics", {}) if same else {}]
         for metric, name in product(sorted({*both[0], *both[1]}), TESTED):
-            before, now = (tests.get(metric, {}).get(name) for tests in both)
-            if before is not None or now is not None:
+            before, after = (tests.get(metric, {}).get(name) for tests in both)
+            if before is not None or after is not None:
                 rounding = _rounding(metric) if name == TESTED[0] else P_ROUNDING
-                yield f"{row['row']}: {metric}, {name}", before, now, rounding
+                yield f"{row['row']}: {metric}, {name}", before, after, rounding
         intervals = [{name: test.get("interval") for name, test in side.items()} for side in both]
         yield from _intervals(f"{row['row']}, difference", *intervals)
     if skipped:

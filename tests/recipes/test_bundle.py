@@ -71,6 +71,16 @@ def predicted(run, number):
     result(run, {"accuracy": 100 - 2.5 * number, "loss": 1.0}, **more)
 
 
+def unpaired(run, number):
+    """Write predictions of rows with other test sets, and their rounded accuracy."""
+    right, examples = 1 + number // 2, 7 + number % 2
+    lines = ["a\ta\n"] * right + ["b\ta\n"] * (examples - right)
+    (run.folder / "predictions-test.txt").write_text("".join(lines))
+    accuracy = {"accuracy": round(100 * right / examples, 2)}
+    more = {"examples": {"train": 9, "test": examples}, "parameters without word vectors": 5}
+    result(run, accuracy, **more)
+
+
 def generated(run, number):
     Path("data/text/test.en").write_text("".join(f"{line}\n" for line in REFERENCES))
     lengths = (8 - number - index % 2 for index in range(len(REFERENCES)))
@@ -140,7 +150,9 @@ def test_paths_become_names_except_in_texts():
     assert output[:2] == ["data: data", f"S-9\t{path}"] and predictions == [f"{path}\tgood"]
 
 
-@pytest.mark.parametrize(("kind", "fill"), [(LABELED, predicted), (PAIRS, generated)])
+@pytest.mark.parametrize(
+    ("kind", "fill"), [(LABELED, predicted), (LABELED, unpaired), (PAIRS, generated)]
+)
 def test_true_numbers_hold(capsys, kind, fill):
     assert main(["--verify", str(bundled(kind, fill))]) == 0
     printed = capsys.readouterr().out
@@ -166,6 +178,7 @@ OUTPUT = "rows/0/seed{}/{}-test.txt"
         ("table.json", b'"p_holm": ', b'"p_holm": 1', "A: accuracy, p_holm "),
         ("table.json", b'"p": ', b'"p": 1', "A: accuracy, p "),
         ("table.json", b'"difference": ', b'"difference": 1', "A: accuracy, difference "),
+        ("table.json", b'"with": "B"', b'"with": "C"', "A: accuracy, difference "),
         ("table.json", b'"interval": [', b'"interval": [9,', "A, difference: accuracy, interval"),
         ("table.json", b'"intervals": ', b'"intervals": {}, "x": ', "A: accuracy, interval's end "),
         ("table.json", b"95.0", b"95.0, 99.0", "A, more runs: accuracy 99.0, recomputed None"),
