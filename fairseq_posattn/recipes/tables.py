@@ -136,11 +136,13 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
-        f"difference from {comparison['with']}: n = {describe_counts(comparison)}, tested over "
+        f"difference{' in all folds together' * ('folds' in comparison)} from "
+        f"{comparison['with']}: n = {describe_counts(comparison)}, tested over "
         f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
         for comparison in compared.values()
     )
-    untested = "differences of single runs are not tested" if len(scored) > 1 else ""
+    single = " of single runs" * all(len(row["seeds"]) < 2 for row in scored)
+    untested = f"differences{single} are not tested" if len(scored) > 1 else ""
     parts = [
         _join(row.get("metric", "") for row in measured),
         f"data: {_join(row['data'] for row in measured)}",
@@ -207,9 +209,13 @@ def of_runs(row: TableRow, metric: str) -> list[float]:
 
 
 def counted_runs(row: TableRow, metric: str) -> str:
-    """Return the number of runs, and of folds a run."""
+    """Return the number of runs, and of folds a run; some may be missing."""
     scores, folds = len(row["scores"].get(metric, [])), len(row.get("folds", []))
-    return f"{scores // folds} × {folds} fold{'s'[: folds - 1]}" if folds else str(scores)
+    if not folds:
+        return str(scores)
+    runs = len(row["seeds"])
+    some = f"{scores} of " * (scores != runs * folds)
+    return f"{some}{runs} × {folds} fold{'s'[: folds - 1]}"
 
 
 def ours(row: TableRow, metric: str) -> str:

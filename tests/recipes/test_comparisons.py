@@ -14,7 +14,7 @@ from fairseq_posattn.recipes.comparisons import (
     describe_counts,
     read_kept,
 )
-from fairseq_posattn.recipes.tables import footnote
+from fairseq_posattn.recipes.tables import counted_runs, footnote
 from fairseq_posattn.scoring.result import Kept
 
 
@@ -178,8 +178,17 @@ def test_the_folds_of_a_seed_are_one_test_set(tmp_path):
     low, high = rows[1]["intervals"]["accuracy"]
     assert low < 100 * 19 / 21 < high
     rows = [{**row, "data": "cr"} for row in rows]
-    note = "Difference from transformer: n = 21 sentences, 1 run of 2 folds, tested over the same"
-    assert footnote(rows, {"da": compared})[1].startswith(note)
+    note = "Difference in all folds together from transformer: n = 21 sentences, 1 run of 2 folds, "
+    assert footnote(rows, {"da": compared})[1].startswith(note + "tested over the same")
+
+
+def test_missing_folds_are_counted():
+    row = {"seeds": [1, 2], "folds": [0, 1], "scores": {"accuracy": [1.0, 2.0, 3.0]}}
+    assert counted_runs(row, "accuracy") == "3 of 2 × 2 folds"
+    row["scores"]["accuracy"].append(4.0)
+    assert counted_runs(row, "accuracy") == "2 × 2 folds"
+    rows = [{**row, "paper": {"accuracy": None}, "data": "cr"}] * 2
+    assert footnote(rows, {})[-1] == "Differences are not tested"
 
 
 def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
