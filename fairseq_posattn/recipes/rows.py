@@ -104,8 +104,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
                 row[key] = round(of_all(measured), 4)
         if entry.tuning:
             row["tuning"] = entry.tuning
-        if cost := newest["cost"]:
-            device = cost["gpu"] or "CPU"
+        # Means of hours and seconds may be of runs on different machines.
+        if len(hardware := dict.fromkeys(run["hardware"] for run in runs)) > 1:
+            row["hardware"] = "; ".join(hardware)
+        for device in dict.fromkeys(run["cost"]["gpu"] or "CPU" for run in runs if run["cost"]):
             if device not in row["hardware"]:
                 row["hardware"] += f"; inference and memory: {device}"
     return row

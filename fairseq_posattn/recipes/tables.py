@@ -38,7 +38,7 @@ def print_tables(rows: Sequence[TableRow]) -> None:
         members = [row for row in rows if row["table"] == title]
         compared = {row["row"]: row["compared"] for row in members if "compared" in row}
         print(f"\n{title}\n\n{render(members, compared, intervals=True)}\n")
-        hardware = _join(row["hardware"] for row in members if "hardware" in row)
+        hardware = _join(part for row in members for part in row.get("hardware", "").split("; "))
         lines = footnote(members, compared)
         print(*lines, *([f"Hardware: {hardware}"] if hardware else []), sep="\n")
     if not tables:

@@ -309,10 +309,12 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
 
 
 def test_a_table_of_costs(classified, capsys):
-    """A cost that one of two runs lacks is left out."""
+    """A cost that one of two runs lacks is left out; the hardware of both runs is named."""
     folder = with_seeds(classified, {"accuracy": 80}, {"accuracy": 82})
-    costs = [{"inference_s": 1.5, "memory_mb": 500.4, "gpu": None}]
-    costs.append({"inference_s": 2.5, "gpu": "NVIDIA H200"})
+    first = json.loads((folder / "seed1" / "result.json").read_text()) | {"hardware": "1 x A100"}
+    (folder / "seed1" / "result.json").write_text(json.dumps(first))
+    costs = [{"inference_s": 1.5, "memory_mb": 500.4, "gpu": "NVIDIA H200"}]
+    costs.append({"inference_s": 2.5, "gpu": None})
     for seed, cost in enumerate(costs, 1):
         (folder / f"seed{seed}" / "cost.json").write_text(json.dumps(cost))
     metrics = ("accuracy", "parameters_m", "epoch_s", "inference_s", "memory_mb")
@@ -320,7 +322,7 @@ def test_a_table_of_costs(classified, capsys):
     measured = {"accuracy": [80, 82], "parameters_m": [0.002, 0.002], "inference_s": [1.5, 2.5]}
     assert row["scores"] == measured
     assert row["paper"]["memory_mb"] == 558
-    assert row["hardware"].startswith("CPU: ")
+    assert row["hardware"].startswith("1 x A100; CPU: ")
     assert row["hardware"].endswith("; inference and memory: NVIDIA H200")
     print_tables([row])
     header, line = cells(capsys.readouterr().out)
