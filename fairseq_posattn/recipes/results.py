@@ -88,7 +88,7 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     for split in tested.keys() - {"test"}:
         scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
     words, features = log.embeddings()
-    parameters, train = log.parameters(), run.values["train"].split()
+    parameters, train = log.parameters(), run.values["train"].split(" ")  # a value may be empty
     result: Result = {
         "scores": scores,
         "examples": {"train": _training_examples(run), "test": int(tested["test"]["bsz"])},

@@ -26,6 +26,7 @@ from fairseq_posattn.scoring.ranking import METRICS as RANKING
 MADE_WITH = ["hardware", "precision", "versions", "date"]
 COPIED = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 COPIED += MADE_WITH  # from the newest result
+PRETRAINED = ("--encoder-embed-path", "--language-model")
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Types of a row's values that are printed as they are.
 TYPES: dict[str, type] = dict.fromkeys(("metric", "signature", "hardware", "precision"), str)
@@ -139,8 +140,8 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
 
 
 def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
-    if "train" in newest["settings"]:
-        metric = value_of(newest["settings"]["train"].split(), "--best-checkpoint-metric")
+    words = newest["settings"].get("train", "").split(" ")
+    if metric := value_of(words, "--best-checkpoint-metric"):
         row["metric"] = f"test set, checkpoint with the best validation {metric}"
     row["data"] += f", {counted(newest['examples']['test'], 'example')} of the test set"
     if newest["examples"]["train"]:
@@ -149,6 +150,8 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
         row["data"] += f", word vectors of {newest['word vectors']} features"
     if "words with a vector" in newest:
         row["data"] += f" for {newest['words with a vector']:.1%} of the training set's words"
+    elif "word vectors" in newest and not value_of(words, *PRETRAINED):
+        row["data"] += ", initialized at random"
 
 
 def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:

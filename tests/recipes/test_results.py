@@ -123,6 +123,10 @@ def test_a_table_has_the_share_of_words_with_a_vector(classified, tmp_path):
     recorded(replace(classified, settings=(*classified.settings[:2], train)))
     (row,) = rows_of("mpsan/table1_sst", classified.folder.parent, ("accuracy",))
     assert row["data"].endswith(" 30 features for 66.9% of the training set's words")
+    without = f"{train} --encoder-embed-path "  # '', as for FastText
+    recorded(replace(classified, settings=(*classified.settings[:2], without)))
+    (row,) = rows_of("mpsan/table1_sst", classified.folder.parent, ("accuracy",))
+    assert row["data"].endswith(" 30 features, initialized at random")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +309,8 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     assert rows[0]["paper"] == {"accuracy": 94.8, "mse": None}
     assert rows[0]["paper's deviation"] == {"accuracy": 0.2}
     assert rows[0]["scores"] == {"accuracy": [80, 83], "mse": [0.5, 0.25]}
-    assert rows[0]["data"] == "trec, 500 examples of the test set, word vectors of 30 features"
+    data = "trec, 500 examples of the test set, word vectors of 30 features, initialized at random"
+    assert rows[0]["data"] == data
 
 
 def test_a_table_of_costs(classified, capsys):
