@@ -61,6 +61,9 @@ GIVEN = {
     **{"--target-lang": "data", "--save-dir": "--out", "--cpu": "--cpu"},
     **{"--fp16": "--precision", "--bf16": "--precision"},
 }
+# Those of data with labels alone.
+SELECTED = "the first of metrics, which selects checkpoints"
+BEST = dict.fromkeys(("--best-checkpoint-metric", "--maximize-best-checkpoint-metric"), SELECTED)
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,10 @@ def read(path: Path) -> Recipe:
     if table.scoring and not SCORING.fullmatch(table.scoring):
         source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
     _check_metrics(source, _scores(kind, table.scoring) or table.metrics)
-    _check_rows(source)
+    if kind in LABELED and (table.metrics or ("",))[0].startswith(("valid_", *COSTS)):
+        fix = "begin with a score of the test set, which selects checkpoints"
+        source.fail("metrics", f"{table.metrics[0]} cannot be the first metric; {fix}")
+    _check_rows(source, GIVEN | BEST if kind in LABELED else GIVEN)
     for name in (table.title, path.stem, *names, *table.rows):
         if not name.isprintable() or set(MARKUP) & set(name):
             source.fail(source.rows.get(name, "title"), f"{name!r} has one of {MARKUP}; rename it")
@@ -275,7 +281,7 @@ def _check_metrics(source: Source, known: Collection[str]) -> None:
             source.fail("metrics", f"there is no metric {name!r}; known: {', '.join(known)}")
 
 
-def _check_rows(source: Source) -> None:
+def _check_rows(source: Source, given: Mapping[str, str]) -> None:
     """Check what can be known of flags without fairseq."""
     table, rows = source.table, source.rows
     shared = [(source.lines.get(name), name, getattr(table, name)) for name in ("training", "tiny")]
@@ -285,7 +291,7 @@ def _check_rows(source: Source) -> None:
         except ValueError as error:
             source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
         for word in words:
-            if instead := GIVEN.get(word.partition("=")[0]):
+            if instead := given.get(word.partition("=")[0]):
                 source.fail(line, f"{word} is set by {instead}; remove it here")
         if line not in rows.values():
             if "--arch" in words:

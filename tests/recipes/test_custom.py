@@ -220,6 +220,26 @@ def test_data_with_labels_has_its_columns_and_folds(folder):
     assert {entry.metrics for entry in plan.entries()} == {("accuracy", "macro_f1")}
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{CLASSIFIERS}metrics: [valid_accuracy, accuracy]\n",
+            "7: valid_accuracy cannot be the",
+        ),
+        (f"{CLASSIFIERS}metrics: epoch_s\n", "7: epoch_s cannot be the first metric; begin with"),
+        (
+            CLASSIFIERS.replace("--lr 1e-3", "--best-checkpoint-metric macro_f1"),
+            "3: --best-checkpoint-metric is set by the first of metrics, which selects check",
+        ),
+    ],
+)
+def test_the_first_metric_alone_selects_checkpoints(text, message):
+    with pytest.raises(UsageError, match=f"^own.yaml:{message}"):
+        plan_of(text)
+    plan_of(FILE.replace("--lr 1e-3", "--best-checkpoint-metric bleu"))
+
+
 @pytest.mark.parametrize("text", [FILE, CLASSIFIERS])
 def test_tiny_models_are_trained_on_the_same_data(folder, text):
     (run, _) = plan_of(text, "--tiny").runs()
