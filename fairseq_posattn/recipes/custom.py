@@ -90,7 +90,8 @@ class CustomTable:
     metrics: tuple[str, ...] = flag(
         (),
         "list of bleu, chrf2, ter; or of rouge1, rouge2, rougeL, average; or of the criterion's "
-        f"metrics and {', '.join(COSTS)} (default: those of the data)",
+        f"metrics, the first of which selects checkpoints, and {', '.join(COSTS)} (default: those "
+        "of the data)",
     )
     user_dir: str = flag(
         "",
