@@ -131,7 +131,8 @@ def test_an_architecture_that_is_no_transformer_has_its_own_size(make):
     assert value_of(words["transformer_wmt_en_de"], "--encoder-embed-dim") == "128"
 
 
-def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
+def test_dry_run_prints_the_command_with_the_users_flags_last(make, monkeypatch, capsys):
+    monkeypatch.setattr("fairseq_posattn.training.commands.train.PLUGIN", Path("/my env/plugin"))
     words = [str(make("translation")), "--arch", "rpr_x", "--cpu", "--dry-run", "--", "--lr", "1"]
     assert main(["train", *words]) == 0
     printed = capsys.readouterr().out

@@ -199,7 +199,7 @@ def batches(size: Size, gpus: Sequence[int]) -> list[str]:
 
 def in_lines(command: Sequence[str]) -> str:
     """Return a command to paste into a shell, in lines of at most 100 characters."""
-    words = shlex.join(command).replace(str(PLUGIN), '"$(posattn user-dir)"')
+    words = shlex.join(command).replace(shlex.quote(str(PLUGIN)), '"$(posattn user-dir)"')
     first, *flags = words.split(" --")
     lines = [first]
     for flag in flags:
