@@ -15,12 +15,11 @@ from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.vocabulary import SPECIAL, read_symbols
-from fairseq_posattn.text.words import single_spaces
+from fairseq_posattn.text.words import UNSPACED, single_spaces
 
 MOST = 1000  # pairs of a split
 UNKNOWN = SPECIAL[3]
 ENOUGH = 0.99  # of the lines
-SPACED = 30  # characters a space, at most, of text whose words are separated
 REMEDIES = {
     "subword_nmt": "Moses' rules do not serve this text; give --subwords sentencepiece",
     "wordpiece": "WordPiece loses spaces at punctuation and, without --cased, capitals; give "
@@ -88,8 +87,8 @@ def _scores(back: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    letters, spaces = sum(map(len, lines)), sum(line.count(" ") for line in lines)
-    tokenize = "13a" if letters < SPACED * spaces else "char"
+    letters, unspaced = (sum(map(len, found)) for found in (lines, map(UNSPACED.findall, lines)))
+    tokenize = "char" if 2 * unspaced > letters else "13a"
     metrics = {"bleu": BLEU(tokenize=tokenize, force=True, effective_order=True), "chrf": CHRF()}
     return {
         name: round(metric.corpus_score(back, [lines]).score, 2) for name, metric in metrics.items()

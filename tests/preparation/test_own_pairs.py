@@ -15,7 +15,7 @@ from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import segmentation
+from fairseq_posattn.preparation import round_trip, segmentation
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.own_pairs import languages
@@ -416,6 +416,14 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, capsys, kind
     error = capsys.readouterr().err
     assert f"{sides[1]}: 100.0% of the lines do not come back from their subwords: " in error
     assert "--subwords sentencepiece" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [("很去书。 读猫。", False), ("วันนี้ ไป", False), ("नमस्ते यह है", True), ("a b c d", True)],
+)
+def test_spaces_count_in_scores_of_scripts_that_separate_words(text, lost):
+    assert (round_trip._scores([text.replace(" ", "")], [text])["bleu"] < 99) == lost
 
 
 @pytest.mark.parametrize("cased", [True, False])
