@@ -1,8 +1,10 @@
 """The measurements of benchmarks/gpu.sh, rehearsed on a CPU, and their blocks."""
 
 import json
+import multiprocessing
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -110,13 +112,16 @@ def test_a_step_that_fails_is_reported_and_run_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_markdown_of_all_reports_is_up_to_date(tmp_path):
-    """Run benchmarks/machine.py if it is not."""
-    folder = ROOT / "benchmarks" / "results"
-    copies = [shutil.copy(path, tmp_path) for path in sorted(folder.glob("*.json"))]
-    command = [sys.executable, ROOT / "benchmarks" / "machine.py", *copies]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+def test_the_markdown_of_all_reports_is_up_to_date(tmp_path, monkeypatch):
+    """Run benchmarks/machine.py if it is not; it is forked, since what it imports stays."""
+    folder, program = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "machine.py"
+    copies = [str(shutil.copy(path, tmp_path)) for path in sorted(folder.glob("*.json"))]
+    monkeypatch.setattr(sys, "argv", [str(program), *copies])
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=runpy.run_path, args=(str(program), None, "__main__"))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
     written = {path.name: path.read_text() for path in tmp_path.glob("*.md")}
     assert written == {path.name: path.read_text() for path in folder.glob("*.md")}
 

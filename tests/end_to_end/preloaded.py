@@ -4,14 +4,13 @@ import gc
 import importlib
 import warnings
 from argparse import Namespace
-from types import SimpleNamespace
+
+from parsed_once import parse_once
 
 # fairseq_cli.train first, because it sets up logging.
 for name in ("torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"):
     importlib.import_module(name)
-# A process composes its settings once, so that Hydra needs no copy of what it composes them of.
-repository = importlib.import_module("hydra._internal.config_repository")
-repository.copy = SimpleNamespace(deepcopy=lambda delegate: delegate)
+parse_once()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     convert = importlib.import_module("fairseq.dataclass.utils").convert_namespace_to_omegaconf
