@@ -28,7 +28,7 @@ def padding_of(batch, length):
     padding[0, : length // 3] = True
     if batch > 2:
         padding[1, length - length // 4 :] = True
-    padding[-1] = batch > 1
+    padding[-1] |= batch > 1
     return padding
 
 

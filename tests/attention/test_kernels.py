@@ -25,6 +25,8 @@ from fairseq_posattn.attention.masks import MaskBank
 require_kernels()
 
 BATCH = 2
+# Of batch and heads, where a test is about neither; others have two of both.
+ONE_HEAD, ONE_SENTENCE = {"sizes": (BATCH, 1)}, {"sizes": (1, 2)}
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
 SCALES = ["log_sigmoid", "identity"]
 # Compilers generate separate code for every head size and precision.
@@ -54,7 +56,8 @@ def check(name, queries, keys=None, features=16, dtype=SINGLE, change=None, **op
 def test_every_head_size_and_precision(name, features, dtype):
     """66 positions are several tiles."""
     length = 20 if dtype == SINGLE else 66
-    check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
+    padding = padding_of(1, length)
+    check(name, length, features=features, dtype=dtype, key_padding_mask=padding, **ONE_SENTENCE)
 
 
 @pytest.mark.parametrize("length", [1, 17])
@@ -69,16 +72,16 @@ def test_equals_the_reference(name, length):
 @pytest.mark.parametrize(("queries", "keys"), [(1, 40), (17, 40), (40, 17)])
 @kinds
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
-    check(name, queries, keys)
+    check(name, queries, keys, **ONE_SENTENCE)
     if KERNELS[name].attention.causal:
-        check(name, queries, keys, causal=True)
+        check(name, queries, keys, causal=True, **ONE_SENTENCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dman", "da", "alibi"])
 def test_several_tiles_of_the_past(name):
     """The last tile has one of 65 positions."""
-    check(name, 65, key_padding_mask=padding_of(BATCH, 65), causal=True)
+    check(name, 65, key_padding_mask=padding_of(BATCH, 65), causal=True, **ONE_HEAD)
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
@@ -91,8 +94,8 @@ def test_every_mapping_of_da(mapping):
 @pytest.mark.parametrize("token_scale", SCALES)
 def test_every_scale_of_mtsa(token_scale):
     """The cases have the identity as scale of source2token scores."""
-    scales = {"token_scale": token_scale, "source_scale": "log_sigmoid"}
-    check("mtsa", 40, key_padding_mask=padding_of(BATCH, 40), mask=None, **scales)
+    options = {"token_scale": token_scale, "source_scale": "log_sigmoid", **ONE_HEAD}
+    check("mtsa", 40, key_padding_mask=padding_of(BATCH, 40), mask=None, **options)
 
 
 @pytest.mark.slow
@@ -123,7 +126,7 @@ def test_masks_as_tensors(name, shape):
 def test_distances_beyond_dmans_table_share_its_ends(reach, length):
     generator = torch.Generator().manual_seed(1)
     table = torch.randn(2 * reach + 1, generator=generator).to(DEVICE)
-    check("dman", length, change={"distance_bias": lambda _: table})
+    check("dman", length, change={"distance_bias": lambda _: table}, **ONE_SENTENCE)
 
 
 def low_masks(table):

@@ -128,15 +128,6 @@ def test_a_trained_model_is_exported(trained, tmp_path):
     assert "| architecture | transformer_tiny |" in (tmp_path / "out/README.md").read_text()
 
 
-def test_a_trained_model_runs_in_ctranslate2(trained, tmp_path):
-    ctranslate2 = pytest.importorskip("ctranslate2")
-    path, sources, expected = trained
-    assert command.main([str(path), str(tmp_path / "out"), "--ctranslate2"], "posattn export") == 0
-    translator = ctranslate2.Translator(str(tmp_path / "out/ctranslate2"), device="cpu")
-    results = translator.translate_batch([line.split() for line in sources], beam_size=5)
-    assert [" ".join(result.hypotheses[0]) for result in results] == expected
-
-
 def test_a_trained_model_is_shown(trained):
     path, sources, expected = trained
     view = open_view(str(path), layers=[1])

@@ -203,19 +203,10 @@ def test_cuts_warn_from_python_and_where_the_preparation_made_them(translator, p
         load(data=plain_data)(["a b c", "a b c d", "a b c d e"])
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["a", None], "text 2: None: must be a string"),
-        ([b"a"], "text 1: b'a': must be a string"),
-        (b"a", "text: b'a': must be a string or several"),
-        (3, "text: 3: must be a string or several"),
-        (None, "text: None: must be"),
-        ([["a", "b"]], r"text 1: \['a', 'b'\]: must be a string"),
-    ],
-)
-def test_what_is_no_string_is_a_type_error(texts, message, translator):
-    with pytest.raises(TypeError, match=f"^{message}"):
+@pytest.mark.parametrize("texts", [["a", None], b"a", [["a", "b"]]])
+def test_what_is_no_string_is_a_type_error(texts, translator):
+    """Further texts are in test_prediction.py."""
+    with pytest.raises(TypeError, match=r"^text.*: (None|b'a'|\['a', 'b'\]): must be a string"):
         translator(texts)
 
 
