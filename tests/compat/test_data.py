@@ -426,7 +426,7 @@ if full:  # the thread waits for room
 def end(patched, *full):
     """Return exit codes, as text, and errors of programs that end while a thread makes batches."""
     words = [sys.executable, "-c", PROGRAM, str(patched), *map(str, full)]
-    options = {"capture_output": True, "text": True, "timeout": 120}
+    options = {"capture_output": True, "text": True, "timeout": 240}
     finished = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options)
     return finished.stdout, finished.stderr
 
