@@ -141,11 +141,12 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
         for metric, stored in row["scores"].items():
             measured = [run.get(metric) for run in runs]
             has_outputs = is_generated or metric in row.get("intervals", {})
-            if runs and not has_outputs and not any(score is not None for score in measured):
+            known = [score for score in measured if score is not None]
+            if runs and not has_outputs and not known:
                 skipped[f"{row['row']} {metric}"] = None
                 continue
-            if None not in measured:  # rounded as in results, whose runs Welch's test compares
-                scores[metric] = [round(score, DIGITS.get(metric, 2)) for score in measured]
+            if len(known) == len(measured):  # rounded as in results, which Welch's test compares
+                scores[metric] = [round(score, DIGITS.get(metric, 2)) for score in known]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
