@@ -58,6 +58,7 @@ def metric(name, **others):
         (CLASSIFY, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 1}),
         (CLASSIFY, {"task": "sentence_pair_prediction"}),
+        (CLASSIFY, {"task": "sentence_pair_prediction", "criterion": "sentence_prediction"}),
         (CLASSIFY, metric("rmse", criterion="rating_regression")),
         (TAG, metric("f1") | HIGHEST),
         (GENERATE, {"replace_unk": "@@ ", "post_process": "subword_nmt"}),
