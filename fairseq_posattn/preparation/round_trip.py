@@ -87,7 +87,8 @@ def _scores(back: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    letters, unspaced = (sum(map(len, found)) for found in (lines, map(UNSPACED.findall, lines)))
+    letters = sum(map(len, lines))
+    unspaced = sum(len(UNSPACED.findall(line)) for line in lines)
     tokenize = "char" if 2 * unspaced > letters else "13a"
     metrics = {"bleu": BLEU(tokenize=tokenize, force=True, effective_order=True), "chrf": CHRF()}
     return {

@@ -282,7 +282,7 @@ def _check_metrics(source: Source, known: Collection[str]) -> None:
             source.fail("metrics", f"there is no metric {name!r}; known: {', '.join(known)}")
 
 
-def _check_rows(source: Source, given: Mapping[str, str]) -> None:
+def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
     """Check what can be known of flags without fairseq."""
     table, rows = source.table, source.rows
     shared = [(source.lines.get(name), name, getattr(table, name)) for name in ("training", "tiny")]
@@ -292,7 +292,7 @@ def _check_rows(source: Source, given: Mapping[str, str]) -> None:
         except ValueError as error:
             source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
         for word in words:
-            if instead := given.get(word.partition("=")[0]):
+            if instead := set_elsewhere.get(word.partition("=")[0]):
                 source.fail(line, f"{word} is set by {instead}; remove it here")
         if line not in rows.values():
             if "--arch" in words:
