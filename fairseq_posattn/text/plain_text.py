@@ -129,11 +129,12 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
     # WordPiece splits off punctuation, too; the manifest of summaries names no language. Moses
     # joins words of Chinese characters, and of Korean unless it is the language.
     english, korean = MosesDetokenizer("en"), MosesDetokenizer("ko")
+    # Without accents, syllables of Hangul and some vowel signs are in parts.
+    form = "nfc" if rules.lower and not (rules.cased or rules.accents) else None
 
     def join(line: str) -> str:
         detokenizer = korean if HANGUL.search(line) else english
-        text: str = detokenizer.detokenize(line.split(), unescape=False)
-        return text
+        return in_form(detokenizer.detokenize(line.split(), unescape=False), form)
 
     return join
 

@@ -11,8 +11,9 @@ from archive_files import lines, tree
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.manifest import SIDES, Manifest
 from fairseq_posattn.text.plain_text import CODES, copy_companions, joiner, splitter
+from fairseq_posattn.text.subwords import learn_wordpiece, whole_words
 
 CAPTIONS = {
     "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",
@@ -54,6 +55,14 @@ def test_words_are_detokenized(multi30k):
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
     join = joiner(Manifest("own", "translation", "spaces", subwords="wordpiece"), "target")
     assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
+
+
+@pytest.mark.parametrize("text", ["정부는 오늘", "பொது"])
+def test_text_without_accents_is_composed(tmp_path, text):
+    learn_wordpiece(lambda: [text] * 9, 60, False, tmp_path / "vocab.txt")
+    stripped = Manifest("own", "translation", "spaces", True, "wordpiece", SIDES)
+    subwords = splitter(tmp_path, stripped, "source")(text)
+    assert joiner(stripped, "target")(whole_words(subwords, "wordpiece")) == text
 
 
 @pytest.mark.slow
