@@ -184,6 +184,9 @@ def test_small_corpora_are_validated_after_several_epochs(make, kind, updates, i
     names = ("--validate-interval", "--save-interval", "--max-epoch")
     assert [value_of(flags, name) for name in names] == expected
     assert len(flags) == len(whole) + (4 if interval else 0)
+    sized, extra = Size(size.arch, size.tokens, shlex.join(flags)), ["--validate-interval", "1"]
+    words = build_command(Prepared(folder), sized, None, [], folder, extra)
+    assert value_of(words, "--save-interval") == "", "the best of all validations is saved"
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ ONLY_WITH = {
     "--warmup-updates": ("--lr-scheduler", ("inv", "fix", "cos", "poly", "reduce_lr_on_plateau")),
     "--label-smoothing": ("--criterion", ("label_smoothed", "sequence_tagging")),
     "--no-epoch-checkpoints": ("--keep-last-epochs", ("-1",)),
+    "--save-interval": ("--validate-interval", ()),  # fairseq compares saved epochs only
 }
 CPU_TOKENS = 4096
 LONGEST = 1024  # tokens of a sentence, fairseq's default limit
