@@ -136,6 +136,9 @@ def load_checkpoint_to_cpu(
     overrides = arg_overrides or {}
     settings.check(path, state, overrides)
     check_declared_sizes(path, state)
+    for name in overrides:  # fairseq skips options that a model lacks
+        if name.endswith("layers_to_keep") and name not in settings.saved_group(state, "model"):
+            raise UsageError(f"--model-overrides {name!r}: {path} lacks this option; leave it out")
     try:
         complete(state)
         note_named_data(state)

@@ -71,6 +71,16 @@ def test_overrides_have_precedence_and_models_without_a_preset_are_unchanged(tmp
     assert "attention_dropout" not in read(path)
 
 
+def test_layers_that_a_model_cannot_leave_out_are_refused(tmp_path):
+    path = saved(tmp_path / "old.pt")
+    with pytest.raises(UsageError, match="'encoder_layers_to_keep': .*old.pt lacks this option"):
+        read(path, encoder_layers_to_keep="0")
+    model = argparse.Namespace(arch="transformer", encoder_layers_to_keep=None)
+    cfg = {"model": model, "task": {"_name": "translation", "data": "data"}}
+    path = save_checkpoint(tmp_path / "stock.pt", cfg=cfg)
+    assert read(path, encoder_layers_to_keep="0").encoder_layers_to_keep == "0"
+
+
 def trained_on(tmp_path, *flags, arch=ARCH, **files):
     """Return the model's settings after fairseq-train has added defaults."""
     cfg = copy.deepcopy(config(*flags, arch=arch))
