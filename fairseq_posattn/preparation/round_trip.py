@@ -73,10 +73,8 @@ def measure(
             back.append(join(whole_words(" ".join(subwords), rules.subwords)))
         changed = [pair for pair in zip(lines, back, strict=True) if pair[0] != pair[1]]
         share = 1 - len(changed) / max(len(lines), 1)
-        measured[side] = {
-            "lines": round(share, 4),
-            **(_scores(back, lines) if changed else PERFECT),
-        }
+        scores = _scores(back, lines) if changed else PERFECT
+        measured[side] = {"lines": round(share, 4), **scores}
         if share < ENOUGH:
             before, after = min(changed, key=lambda pair: len(pair[0]))
             say(
