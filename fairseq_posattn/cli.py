@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"posattn: error: {name}: no such command; choose from: {known}", file=sys.stderr)
         return 2
     # Looking for garbage among what is imported takes a third of a short command's time.
-    gc.set_threshold(10_000)
+    gc.set_threshold(500_000)
     atexit.register(gc.freeze)
     prog = f"posattn {name}"
     if name in WITH_SUBCOMMANDS and not rest:

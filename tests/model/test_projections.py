@@ -28,6 +28,7 @@ def test_packed_weights_serve_any_number_of_rows(library, monkeypatch):
 def test_layers_that_differ_when_packed_stay_as_they_are(monkeypatch):
     if not torch.backends.mkl.is_available():
         pytest.skip("this PyTorch has no MKL")
+    monkeypatch.setattr(projections, "library", lambda: "torch")
     monkeypatch.setattr(projections, "_packed_product", lambda layer: lambda x: layer(x) * 1.01)
     layer = cpu.Linear(48, 80)
     pack_linear_layers(layer)

@@ -63,7 +63,7 @@ def _check_zip(file: Any, pickles: Any) -> Any:
             same.file_size = same.compress_size = member.file_size
             if not match[1].startswith("."):
                 index.filelist.append(same)
-            with archive.open(member) as content:
+            with io.BufferedReader(archive.open(member)) as content:  # type: ignore[type-var]
                 if match[1] == "data.pkl":
                     pickles.check(content)
                 while content.read(BLOCK):  # compares the checksum
