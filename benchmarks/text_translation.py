@@ -5,7 +5,8 @@
 
 Both run as commands of their own on one thread; the first of --models, a Transformer with Moses
 tokens and BPE, is also what CTranslate2 runs (`pip install ctranslate2`). Times are processor time
-of whole commands, and of whole commands without that for a single line, their start.
+of whole commands, and of whole commands without that for a single line, their start. The start is
+also compared with that of importing PyTorch.
 """
 
 import itertools
@@ -27,6 +28,7 @@ OPTIONS = {
     "rounds": (3, "rounds"),
     "int8": (False, "both in int8"),
 }
+IMPORT = [sys.executable, "-c", "import torch"]
 PIPELINE = Path(__file__).with_name("ctranslate2_pipeline.py")
 
 
@@ -59,7 +61,9 @@ def measure(arguments):
         for model in arguments.models:
             commands[model] = ["posattn", "translate", model, "--cpu", *int8]
         used = {key: [] for key in itertools.product(commands, texts)}
+        importing = []
         for _ in tqdm(range(arguments.rounds), unit="round"):
+            importing.append(seconds(IMPORT, "")[0])
             for (model, amount), times in used.items():
                 times.append(seconds(commands[model], texts[amount]))
     theirs = {amount: [time for time, _ in used[None, amount]] for amount in texts}
@@ -73,6 +77,7 @@ def measure(arguments):
             "same": sum(a == b for a, b in pairs),
             "whole": machine.compare(ours["all"], theirs["all"]),
             "without_start": machine.compare(*without),
+            "one_line": machine.compare(ours["one"], importing),
         }
 
 
@@ -81,6 +86,7 @@ def cells(row, report):
         "model": f"`{row['model']}`{', int8' if report['int8'] else ''}",
         "without start": machine.ratio(row["without_start"]),
         "whole command": machine.ratio(row["whole"]),
+        "one line, in times of importing PyTorch": machine.ratio(row["one_line"]),
         "equal translations": row["same"] if row is report["rows"][0] else None,
     }
 
