@@ -316,4 +316,6 @@ def make_batches_of_that_epoch(
 ) -> Any:
     """Make the batches again, once on resuming, unless ``--reset-dataloader`` starts over."""
     resumed = vars(self).pop("epochs_of_batches", {})
-    return get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)
+    iterator = get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)
+    self.training_dummy = self._dummy_batch  # for updates.complete_batches
+    return iterator

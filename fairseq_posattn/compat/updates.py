@@ -45,11 +45,16 @@ def train_batch(
 
 
 @around(Trainer, "train_step")
-def put_missing_batches_first(
+def complete_batches(
     train_step: Function, self: Any, samples: list[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Count a process whose last batch is missing in the tokens that divide the gradients."""
+    """Count a process whose last batch is missing in the tokens that divide the gradients.
+
+    Its dummy batch is of the training data: fairseq's is of the last validation, which may differ.
+    """
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
+    if getattr(self, "training_dummy", "DUMMY") != "DUMMY":  # fairseq's mark of none
+        self.reset_dummy_batch(self.training_dummy)
     return train_step(self, samples, *args, **kwargs)
 
 

@@ -184,6 +184,18 @@ def test_a_missing_last_batch_removes_no_tokens_of_the_others(make_trainer, rest
     assert [call.args for call in multiply.call_args_list] == [(1 / 2,), (1,)]
 
 
+def test_the_dummy_batch_of_training_is_no_validation_batch(make_trainer):
+    """Batches of news differ so much that training on several processes failed."""
+    trainer = make_trainer()
+    for split in ("train", "valid"):
+        trainer.task.load_dataset(split)
+    first = trainer.get_train_iterator(1).first_batch
+    trainer.get_valid_iterator("valid")
+    assert not torch.equal(trainer._dummy_batch["id"], first["id"])
+    trainer.train_step([None])
+    assert torch.equal(trainer._dummy_batch["id"], first["id"])
+
+
 class Model(torch.nn.Module):
     """A model whose encoder returns a dictionary of lists, as fairseq's."""
 
