@@ -50,7 +50,7 @@ training:
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --lr 1e-3
   --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.2 --share-all-embeddings
 rows:
-  Transformer: --arch transformer_iwslt_de_en
+  Transformer: --arch dman_iwslt_de_en --encoder-sublayers san,ffn
   ALiBi: --arch dman_iwslt_de_en --encoder-sublayers alibi,ffn
 """
 # Flags that the recipe gives, and what sets them.

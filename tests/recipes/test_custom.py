@@ -69,6 +69,9 @@ def test_the_example_is_in_the_documentation_and_names_all_keys(capsys):
     assert printed.startswith(custom.EXAMPLE) and len(custom.EXAMPLE.splitlines()) == 10
     shown = "".join(f"    {line}\n" for line in custom.EXAMPLE.splitlines())
     assert shown in (ROOT / "docs/recipes.md").read_text()
+    transformer, alibi = (line.split() for line in custom.EXAMPLE.splitlines()[-2:])
+    differing = {*transformer} ^ {*alibi}  # sizes, norms and dropouts are equal
+    assert differing == {"Transformer:", "ALiBi:", "san,ffn", "alibi,ffn"}
     keys = re.findall(r"^#   (\w+): ", printed, re.M)
     assert keys == list(custom.CustomTable.__dataclass_fields__)
 
