@@ -4,6 +4,7 @@ Tests are over sentences and runs if sentences have statistics, else over runs (
 run is compared only if its folds classify each sentence once (McNemar, 1947).
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -156,7 +157,9 @@ def _welch(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, Any]
         return None
     from scipy.stats import ttest_ind  # here, because it takes a second
 
-    test = ttest_ind(scores, baseline, equal_var=False)
+    with warnings.catch_warnings():  # of equal scores of one side, for which p is exact, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        test = ttest_ind(scores, baseline, equal_var=False)
     return {
         "difference": round(fmean(scores) - fmean(baseline), 4),
         "interval": _rounded(test.confidence_interval(0.95)),

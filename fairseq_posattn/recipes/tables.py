@@ -52,12 +52,7 @@ def render(
 
     ``compared`` are comparisons with the baseline by row; ``intervals`` adds those of the means.
     """
-    # Validation scores are shown beside published ones only.
-    metrics = [
-        name
-        for name in rows[0]["paper"]
-        if not name.startswith("valid_") or any(row["paper"].get(name) is not None for row in rows)
-    ]
+    metrics = [*rows[0]["paper"]]
     published = any(_is_published(row) for row in rows)
     rows = [row for row in rows if "seeds" in row or _is_published(row)] or rows
     repeated = any(len(row.get("seeds", [])) > 1 for row in rows)

@@ -1,6 +1,7 @@
 """Rows of a table beside its baseline row, by hand and against SciPy."""
 
 import json
+import math
 
 import pytest
 from scipy.stats import ttest_ind
@@ -14,7 +15,7 @@ from fairseq_posattn.recipes.comparisons import (
     describe_counts,
     read_kept,
 )
-from fairseq_posattn.recipes.tables import counted_runs, footnote
+from fairseq_posattn.recipes.tables import counted_runs, footnote, render
 from fairseq_posattn.scoring.result import Kept
 
 
@@ -45,6 +46,20 @@ def test_runs_alone_are_tested_as_by_welch():
     assert rouge1["difference"] == pytest.approx(37.8 - 36.7)
     assert rouge1["p"] == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-4)
     assert rouge1["interval"][0] < 0 < rouge1["interval"][1] and rouge1["p"] > 0.05
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_side_of_equal_runs_has_no_warning():
+    result = by_runs(row("DMAN", 49.0, 49.0), row("Transformer", 55.5, 51.5))
+    p = 2 / 3.141592653589793 * math.atan(1 / 2.25)  # Student's t with one degree of freedom
+    assert result["metrics"]["rouge1"]["p"] == pytest.approx(p, abs=1e-4)
+
+
+def test_a_table_has_all_its_metrics():
+    names = ("accuracy", "valid_accuracy")
+    result = {"row": "DMAN", "paper": dict.fromkeys(names), "scores": dict.fromkeys(names, [50.0])}
+    table = render([{**result, "seeds": [1]}], {})
+    assert "accuracy / validation accuracy" in table and "50.00 / 50.00" in table
 
 
 @pytest.mark.parametrize(
