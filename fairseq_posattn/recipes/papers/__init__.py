@@ -49,7 +49,8 @@ def _classification(corpus: ClassificationCorpus) -> Dataset:
 
 def _roles(corpus: TaggingCorpus) -> Dataset:
     tests = tuple(split for split in corpus.predicates if split.startswith("test"))
-    prefixes = ("", *(f"{split}_" for split in tests[1:]), "valid_")
+    others = tuple(f"{split}_" for split in tests[1:])
+    prefixes = ("", *others, *(["valid_"] if others else []))  # as the paper has of CoNLL-2005
     scores = ("f1", "precision", "recall", "complete")
     dataset = _dataset(
         corpus,
