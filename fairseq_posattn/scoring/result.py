@@ -32,7 +32,11 @@ class Result:
     counts: Mapping[str, int] | None = None  # see total_counts
 
     def compare(
-        self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
+        self,
+        groups: Mapping[str, Group],
+        baselines: Mapping[str, Group],
+        called: Mapping[str, str],
+        digits: str = "",
     ) -> None:
         """Add comparisons with a baseline, the main score first; ``called`` are printed, too."""
         compared = {name: compare(groups[name], baseline) for name, baseline in baselines.items()}
@@ -49,7 +53,9 @@ class Result:
         }
         self.numbers["significance"] = {**each, "tests": tests}
         printed = {name: label for name, label in called.items() if name in compared}
-        self.lines.extend(f"{label:<25} {compared[name]}" for name, label in printed.items())
+        self.lines.extend(
+            f"{label:<25} {compared[name]:{digits}}" for name, label in printed.items()
+        )
         if len(printed) > 1:
             ps = (
                 f"{label} {' and '.join(f'{each[name][kind]:.4f}' for kind in kinds)}"

@@ -48,9 +48,10 @@ class Comparison:
     p: float  # by the bootstrap
     p_randomisation: float
 
-    def __str__(self) -> str:
-        low, high = self.interval
-        gain = f"{self.difference:+.2f} ({low:+.2f} to {high:+.2f}) against {self.baseline:.2f}"
+    def __format__(self, digits: str) -> str:
+        form, (low, high) = digits or ".2f", self.interval
+        gain = f"{self.difference:+{form}} ({low:+{form}} to {high:+{form}})"
+        gain += f" against {self.baseline:{form}}"
         tests = f"{self.p:.4f} by paired bootstrap, {self.p_randomisation:.4f} by approximate"
         return f"{gain}, p = {tests} randomization"
 
@@ -100,10 +101,10 @@ class Group:
         """Return the statistics as ``[runs, sentences, statistics]``."""
         return numpy.asarray(self.runs, dtype=float)
 
-    def __str__(self) -> str:
-        several = f" ± {self.deviation:.2f}" if self.deviation is not None else ""
-        low, high = self.interval
-        return f"{self.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
+    def __format__(self, digits: str) -> str:
+        form, (low, high) = digits or ".2f", self.interval
+        several = f" ± {self.deviation:{form}}" if self.deviation is not None else ""
+        return f"{self.mean:6{form}}{several} ({low:{form}} to {high:{form}})"
 
     @property
     def explanation(self) -> str:

@@ -185,6 +185,18 @@ def test_predicted_numbers_are_scored_as_numbers(write, as_json):
     assert "accuracy" in as_json("labels", classes)
 
 
+def test_scores_of_numbers_have_four_digits(write, capsys):
+    small = [number / 100 for number in RIGHT]
+    x, y = ([f"{a / 100:.5f}" for a in noisy(0.3, seed)] for seed in (2, 3))
+    files = ["--predictions", write("x", x), "--baseline", write("y", y)]
+    assert score("labels", [*files, "--references", write("right", list(map(str, small)))]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()[:5])
+    values = number_scores(x, small)
+    assert {name: line.split()[0] for name, line in lines.items()} == {
+        name: f"{value:.4f}" for name, value in values.items()
+    }
+
+
 def test_a_closer_model_is_significantly_better():
     right = list(map(str, RIGHT))
 

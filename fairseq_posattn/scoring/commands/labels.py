@@ -34,6 +34,7 @@ from fairseq_posattn.scoring.result import Result, metric_of, numbers_of
 from fairseq_posattn.scoring.significance import Group, Statistics
 
 MOST_CLASSES = 1_000  # macro-F1 takes memory for each
+DIGITS = ".4f"  # of correlations and errors, which are no percentages
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -103,9 +104,9 @@ def _score_numbers(
         {name: Group(metric_of(name), [run[name] for run in some]) for name in runs[0]}
         for some in (runs, before)
     )
-    lines = [f"{name:<9} {group}" for name, group in groups.items()]
+    lines = [f"{name:<9} {group:{DIGITS}}" for name, group in groups.items()]
     result = Result(numbers_of(groups), [*lines, groups["mse"].explanation], [])
     if before:
-        result.compare(groups, baselines, {name: name for name in groups})
+        result.compare(groups, baselines, {name: name for name in groups}, DIGITS)
     result.lines.append(counted(len(runs[0]["mse"]), "example"))
     return result
