@@ -141,7 +141,7 @@ def _best(log: "Log", metric: str) -> Result:
     """Return epoch, updates and metrics of the validation that chose the best checkpoint."""
     sign = -1 if metric in LOWER_IS_BETTER else 1
     # An equal later value replaces fairseq's best checkpoint.
-    best = max(reversed(log.measured("valid")), key=lambda numbers: sign * numbers[metric])
+    best = max(reversed(log.saved()), key=lambda numbers: sign * numbers[metric])
     epoch, updates = int(best["epoch"]), int(best["num_updates"])
     return {"epoch": epoch, "updates": updates, "scores": scores_of(best)}
 
@@ -157,6 +157,12 @@ class Log:
     def measured(self, tag: str) -> list[Numbers]:
         """Return the numbers of each "valid", "test", ... in order."""
         return [numbers for name, numbers in self._lines if name == tag]
+
+    def saved(self) -> list[Numbers]:
+        """Return the validations after which checkpoints were saved; all, if none is known."""
+        updates = set(map(float, re.findall(r"\(epoch \d+ @ (\d+) updates, score", self._text)))
+        measured = self.measured("valid")
+        return [numbers for numbers in measured if numbers["num_updates"] in updates] or measured
 
     def tested(self) -> dict[str, Numbers]:
         """Return the last numbers by split."""

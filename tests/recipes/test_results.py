@@ -199,6 +199,23 @@ def cells(printed):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in [lines[0], *lines[2:]]]
 
 
+def test_a_validation_without_a_checkpoint_is_not_the_best(classified):
+    log = classified.folder / "train.log"
+    for updates in (78, 234):
+        saved = f"x | Saved checkpoint seed1/checkpoint_last.pt (epoch 1 @ {updates} updates, score"
+        log.write_text(f"{log.read_text()}{saved} 60.0)\n")
+    log.write_text(log.read_text().replace('"valid_accuracy": "70"', '"valid_accuracy": "80"', 1))
+    assert recorded(classified)["validation"]["scores"]["accuracy"] == 70
+
+
+def test_updates_are_the_mean_of_runs_that_stopped_early(classified):
+    folder = with_seeds(classified, {"accuracy": 70}, {"accuracy": 71})
+    result = json.loads((folder / "seed2/result.json").read_text())
+    (folder / "seed2/result.json").write_text(json.dumps({**result, "updates": 100}))
+    (row,) = rows_of("mpsan/table1_sst", folder, ("accuracy",))
+    assert row["updates"] == (312 + 100) / 2
+
+
 def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
     scores = {"auc": 0.5, "mrr": 0.3301, "ndcg5": 0.2, "ndcg10": 0.4}
     result = {**scores, "scored": 9, "skipped": 1, "warnings": ["1 impressions are left out"]}
@@ -220,7 +237,7 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seed1", {"scores": {"rouge1": nan}}, "{}: scores is .*NaN.*; remove the file or"),
         ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
         ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
-        ("seed1", {"updates": 1e400}, "{}: updates is .*; remove the file or"),
+        ("seed1", {"parameters": 1e400}, "{}: parameters is .*; remove the file or"),
         ("seed1", {"versions": {"torch": "<b>"}}, "{}: versions is .*; remove the file or"),
         ("seed1", {"parameters": "9"}, '{}: parameters is "9".*; remove the file or'),
         ("seed1", {"hardware": None}, "{}: hardware is null.*; remove the file or"),
