@@ -102,7 +102,9 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         row |= {key: newest[key] for key in COPIED if key in newest}
         for key, of_all in (("updates", fmean), ("hours", fmean), ("gpu_memory_gb", max)):
             if measured := [float(run[key]) for run in runs if key in run]:
-                row[key] = round(of_all(measured), 4 if key != "updates" else None)
+                row[key] = round(of_all(measured), 4)
+        if "updates" in row and isfinite(row["updates"]):
+            row["updates"] = round(row["updates"])
         if entry.tuning:
             row["tuning"] = entry.tuning
         # Means of hours and seconds may be of runs on different machines.

@@ -237,7 +237,7 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seed1", {"scores": {"rouge1": nan}}, "{}: scores is .*NaN.*; remove the file or"),
         ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
         ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
-        ("seed1", {"parameters": 1e400}, "{}: parameters is .*; remove the file or"),
+        ("seed1", {"updates": 1e400}, "{}: updates is .*; remove the file or"),
         ("seed1", {"versions": {"torch": "<b>"}}, "{}: versions is .*; remove the file or"),
         ("seed1", {"parameters": "9"}, '{}: parameters is "9".*; remove the file or'),
         ("seed1", {"hardware": None}, "{}: hardware is null.*; remove the file or"),
