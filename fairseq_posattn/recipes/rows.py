@@ -137,7 +137,9 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
     if folder != row["data"]:  # possibly another preparation
         row["data"] += f", --data {folder}"
     row["data"] += f", {counted(newest['counts']['scored'], 'sentence')} of the test set"
-    if forms := {name: float(form["bleu"]) for name, form in newest.get("forms", {}).items()}:
+    main = value_of(newest["settings"].get("score", "").split(), "--forms") or "sacrebleu"
+    others = (form for form in newest.get("forms", {}).items() if form[0] != main)
+    if forms := {name: float(form["bleu"]) for name, form in others}:
         row["forms of the last seed"] = forms
 
 

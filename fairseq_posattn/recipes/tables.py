@@ -119,8 +119,10 @@ def _unpublished(row: TableRow) -> Iterator[str]:
     for metric, scores in row["scores"].items():
         if metric not in row["paper"]:
             yield f"{metric}: {', '.join(f'{score:g}' for score in scores)}"
+    seeds = row.get("seeds", [])
+    which = f" of seed {seeds[-1]}" if len(seeds) > 1 else ""
     for form, score in row.get("forms of the last seed", {}).items():
-        yield f"BLEU {form}: {shown(score, 'bleu')}"
+        yield f"BLEU {form}{which}: {shown(score, 'bleu')}"
 
 
 def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> list[str]:

@@ -306,6 +306,19 @@ def test_a_table_of_translations(translated, tmp_path, capsys):
     assert capsys.readouterr().out == "\nT (tiny): no finished run\n"
 
 
+def test_other_forms_of_bleu_are_named_by_their_seed(translated, capsys):
+    folder = with_seeds(translated, {"rouge1": 41.0}, {"rouge1": 43.0})
+    path = folder / "seed2/result.json"
+    result = json.loads(path.read_text())
+    result["forms"] = {"tokenised": {"bleu": 33.0}, "sacrebleu": {"bleu": 30.0}}
+    result["settings"]["score"] = "bleu --language de --forms tokenised sacrebleu"
+    path.write_text(json.dumps(result))
+    (row,) = rows_of("dman/gigaword", folder, ("rouge1",))
+    assert row["forms of the last seed"] == {"sacrebleu": 30.0}
+    print_tables([row])
+    assert cells(capsys.readouterr().out)[1][-1] == "BLEU sacrebleu of seed 2: 30.00"
+
+
 def test_a_table_of_classifiers(classified, tmp_path, capsys):
     """Mean, sample deviation and best of two seeds; the best error is the lowest."""
     folder = with_seeds(classified, {"accuracy": 80, "mse": 0.5}, {"accuracy": 83, "mse": 0.25})
