@@ -47,8 +47,7 @@ def resume(load_checkpoint: Function, cfg: Any, trainer: Any, **kwargs: Any) -> 
         require_restored_file(cfg, trainer)
     extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
     finish_saved_epoch(cfg, trainer, extra_state or {}, epoch_itr)
-    if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
-        early_stopping().update(extra_state.get("early_stopping", {}))
+    early_stopping().update((extra_state or {}).get("early_stopping", {}))
     leave_finished_run(trainer, epoch_itr)
     return extra_state, epoch_itr
 
@@ -110,15 +109,24 @@ def leave_finished_run(trainer: Any, epoch_itr: Any) -> None:
 
 @around(Trainer, "load_checkpoint")
 def load_all_state(
-    load_checkpoint: Function, self: Any, filename: str, *args: Any, **kwargs: Any
+    load_checkpoint: Function,
+    self: Any,
+    filename: str,
+    reset_optimizer: bool = False,
+    *args: Any,
+    reset_meters: bool = False,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
     with report_difference_in_training(self, filename):
-        extra_state = load_checkpoint(self, filename, *args, **kwargs)
+        extra_state = load_checkpoint(
+            self, filename, reset_optimizer, *args, reset_meters=reset_meters
+        )
     if extra_state:
         check_in_training(self, extra_state)
         load_ema_counter(self, extra_state)
-        continue_clock(self, kwargs.get("reset_meters", False))
+        continue_clock(self, reset_meters)
+        if reset_optimizer or reset_meters:  # as for the best loss; --finetune-from-model does both
+            extra_state.pop("early_stopping", None)
     # the epoch whose seed made the batches
     state = (extra_state or {}).get("train_iterator", {})
     self.epochs_of_batches = {state["epoch"]: state[EPOCH]} if EPOCH in state else {}
