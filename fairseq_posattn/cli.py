@@ -100,7 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"posattn: error: {name}: no such command; choose from: {known}", file=sys.stderr)
         return 2
-    # Looking for garbage among what is imported takes a third of a short command's time.
+    # Looking for garbage among what is imported takes a third of a short command's time; there are
+    # fewer objects than this before a model is loaded.
     gc.set_threshold(500_000)
     atexit.register(gc.freeze)
     prog = f"posattn {name}"

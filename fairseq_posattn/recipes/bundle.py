@@ -31,10 +31,9 @@ from fairseq_posattn.recipes.recipe import TableRow
 from fairseq_posattn.recipes.results import read_object, scores_in, versions
 from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders
 from fairseq_posattn.recipes.runs import OUTPUT, PREDICTIONS, RANKING, STATISTICS
-from fairseq_posattn.recipes.tables import DIGITS
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.scoring.result import metric_of
-from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.scoring.significance import DIGITS, Group
 
 TABLE = "table.json"
 FILES = (

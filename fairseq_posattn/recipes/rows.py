@@ -24,7 +24,7 @@ from fairseq_posattn.recipes.results import read_object
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 MADE_WITH = ["hardware", "precision", "versions", "date"]
-COPIED = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
+COPIED = ["metric", "signature", "parameters", "parameters without word vectors"]
 COPIED += MADE_WITH  # from the newest result
 PRETRAINED = ("--encoder-embed-path", "--language-model")
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)

@@ -11,14 +11,9 @@ from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, describe_counts, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LENGTHS, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
-from fairseq_posattn.scoring.significance import corrected
+from fairseq_posattn.scoring.significance import DIGITS, corrected
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
-# Decimals of numbers that are no percentages; percentages have two.
-DIGITS = {
-    **dict.fromkeys(("pearson", "train_pearson", "spearman", "mse", "rmse", "mae"), 4),
-    **{"loss": 4, "validation loss": 4, "epoch_s": 1, "memory_mb": 0},
-}
 NAMES = {
     **{"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
     **{"average": "R-avg", "macro_f1": "macro F1", "f1": "F1", "auc": "AUC", "mrr": "MRR"},

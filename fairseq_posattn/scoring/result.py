@@ -17,7 +17,14 @@ from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
 from fairseq_posattn.scoring.significance import SHARE_OF_SENTENCES as SHARE
-from fairseq_posattn.scoring.significance import Group, Statistics, compare, corrected, tests_of
+from fairseq_posattn.scoring.significance import (
+    Group,
+    Statistics,
+    compare,
+    corrected,
+    decimals,
+    tests_of,
+)
 
 __all__ = ["Kept", "Result", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
 
@@ -32,11 +39,7 @@ class Result:
     counts: Mapping[str, int] | None = None  # see total_counts
 
     def compare(
-        self,
-        groups: Mapping[str, Group],
-        baselines: Mapping[str, Group],
-        called: Mapping[str, str],
-        digits: str = "",
+        self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
     ) -> None:
         """Add comparisons with a baseline, the main score first; ``called`` are printed, too."""
         compared = {name: compare(groups[name], baseline) for name, baseline in baselines.items()}
@@ -54,7 +57,7 @@ class Result:
         self.numbers["significance"] = {**each, "tests": tests}
         printed = {name: label for name, label in called.items() if name in compared}
         self.lines.extend(
-            f"{label:<25} {compared[name]:{digits}}" for name, label in printed.items()
+            f"{label:<25} {compared[name]:{decimals(name)}}" for name, label in printed.items()
         )
         if len(printed) > 1:
             ps = (

@@ -37,6 +37,17 @@ Floats = NDArray[numpy.float64]
 # Numbers for each sentence, whose sums over the test set give the score.
 Statistics = Sequence[Sequence[float]]
 
+# Decimals of numbers that are no percentages; percentages have two.
+DIGITS = {
+    **dict.fromkeys(("pearson", "train_pearson", "spearman", "mse", "rmse", "mae"), 4),
+    **{"loss": 4, "validation loss": 4, "epoch_s": 1, "memory_mb": 0},
+}
+
+
+def decimals(metric: str) -> str:
+    """Return the format of a metric's numbers."""
+    return f".{DIGITS.get(metric, 2)}f"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -49,7 +60,7 @@ class Comparison:
     p_randomisation: float
 
     def __format__(self, digits: str) -> str:
-        form, (low, high) = digits or ".2f", self.interval
+        form, (low, high) = digits or decimals(""), self.interval
         gain = f"{self.difference:+{form}} ({low:+{form}} to {high:+{form}})"
         gain += f" against {self.baseline:{form}}"
         tests = f"{self.p:.4f} by paired bootstrap, {self.p_randomisation:.4f} by approximate"
@@ -102,7 +113,7 @@ class Group:
         return numpy.asarray(self.runs, dtype=float)
 
     def __format__(self, digits: str) -> str:
-        form, (low, high) = digits or ".2f", self.interval
+        form, (low, high) = digits or decimals(""), self.interval
         several = f" ± {self.deviation:{form}}" if self.deviation is not None else ""
         return f"{self.mean:6{form}}{several} ({low:{form}} to {high:{form}})"
 

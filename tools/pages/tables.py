@@ -19,7 +19,6 @@ from fairseq_posattn.recipes.recipe import ClassificationRecipe, TableRow
 from fairseq_posattn.recipes.results import read_object
 from fairseq_posattn.recipes.rows import new_row, require_form
 from fairseq_posattn.recipes.tables import (
-    DIGITS,
     counted_runs,
     footnote,
     markdown_table,
@@ -27,6 +26,7 @@ from fairseq_posattn.recipes.tables import (
     ours,
     render,
 )
+from fairseq_posattn.scoring.significance import DIGITS
 
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 UNPUBLISHED = {"", "-"}

@@ -31,10 +31,9 @@ from fairseq_posattn.scoring.labels import (
 )
 from fairseq_posattn.scoring.outputs import form_warning
 from fairseq_posattn.scoring.result import Result, metric_of, numbers_of
-from fairseq_posattn.scoring.significance import Group, Statistics
+from fairseq_posattn.scoring.significance import Group, Statistics, decimals
 
 MOST_CLASSES = 1_000  # macro-F1 takes memory for each
-DIGITS = ".4f"  # of correlations and errors, which are no percentages
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -104,9 +103,9 @@ def _score_numbers(
         {name: Group(metric_of(name), [run[name] for run in some]) for name in runs[0]}
         for some in (runs, before)
     )
-    lines = [f"{name:<9} {group:{DIGITS}}" for name, group in groups.items()]
+    lines = [f"{name:<9} {group:{decimals(name)}}" for name, group in groups.items()]
     result = Result(numbers_of(groups), [*lines, groups["mse"].explanation], [])
     if before:
-        result.compare(groups, baselines, {name: name for name in groups}, DIGITS)
+        result.compare(groups, baselines, {name: name for name in groups})
     result.lines.append(counted(len(runs[0]["mse"]), "example"))
     return result
