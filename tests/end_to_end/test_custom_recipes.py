@@ -65,7 +65,7 @@ def test_a_mechanism_of_the_user_is_a_row(recipe_run, capfd):
     Path("mine/__init__.py").write_text(code)
     Path("own.yaml").write_text(CLASSIFIERS)
     printed = recipe_run("own.yaml", "--tiny", "--seeds", 1, "--bundle", "own.tar.gz")
-    assert printed.count("--user-dir") == 4 and f"--user-dir {Path('mine').resolve()} " in printed
+    assert printed.count(" --user-dir ") == 4 and f"--user-dir {Path('mine').resolve()} " in printed
     rows = json.loads(Path("checkpoints/custom/own-tiny/own.json").read_text())["rows"]
     assert [len(row["scores"]["macro_f1"]) for row in rows] == [1, 1]
     capfd.readouterr()
