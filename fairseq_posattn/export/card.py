@@ -42,7 +42,7 @@ def write(
     """Write the card of the exported model in ``folder``; ``rules`` describe its data if known."""
     languages, text = [], '"A sentence."'
     if config.is_encoder_decoder:
-        languages = [trained.task.cfg.source_lang, trained.task.cfg.target_lang]
+        languages = [*trained.languages]
         is_summary = "source" in languages or "rouge" in str(rules and rules.metric)
         pipeline = "summarization" if is_summary else "translation"
         auto = "AutoModelForSeq2SeqLM"

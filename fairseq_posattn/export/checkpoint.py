@@ -148,7 +148,7 @@ def _classifier(trained: TrainedModel) -> Parts:
         label2id={name: number for number, name in enumerate(predictor.names)},
     )
     name, state = task.cfg.classification_head_name, model.state_dict().items()
-    apart = predictor.encodes_apart
+    apart = predictor.encodes_pairs
     before = (None, None) if apart else (task.cfg.init_token, task.cfg.separator_token)
     rules: dict[str, Any] = {"words": predictor.rule_of_text(), "lower": predictor.lower}
     rules |= {"apart": apart, "before": before}
@@ -196,7 +196,7 @@ def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
         eos_token_id=source.eos(),
         decoder_start_token_id=source.eos(),
     )
-    languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
+    languages = dict(zip(("source_lang", "target_lang"), trained.languages, strict=True))
     return Parts(
         hf.PosAttnForSeq2SeqLM,
         config,

@@ -161,7 +161,8 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         self.subwords: str | None = None
         self.join: Callable[[str], str] = str
         if prepared := manifest.read(folder):
-            self.to_pieces = [splitter(folder, prepared, language) for language in sides]
+            encode = cutter(folder, prepared)
+            self.to_pieces = [splitter(folder, prepared, side, encode) for side in sides]
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
         if target_vocab_file is not None:

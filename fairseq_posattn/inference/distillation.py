@@ -73,9 +73,8 @@ class Teacher:
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // settings.processes))
         options["nbest"] = options["beam"] if settings.best_of_beam else 1
         translator = translation.load(settings.teachers, settings.data, unkpen=math.inf, **options)
-        languages = translator.task.cfg.source_lang, translator.task.cfg.target_lang
-        if languages != tuple(settings.languages):
-            pair, wanted = "-".join(languages), "-".join(settings.languages)
+        if translator.languages != tuple(settings.languages):
+            pair, wanted = map("-".join, (translator.languages, settings.languages))
             fix = "name data of its languages"
             raise UsageError(f"{translator.path}: is a model of {pair}, --data of {wanted}; {fix}")
         translator.lines.split = str.strip  # the text is in subwords

@@ -28,11 +28,9 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
 from fairseq_posattn.training.criterions.sentences import expected_score
 from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
-from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask
 from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
 
 __all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
@@ -106,8 +104,7 @@ def classifier_of(trained: TrainedModel, words: Words = None, device: Device = N
     if not isinstance(trained.task, SentencePredictionTask):
         raise trained.refusal("not a classifier")
     cfg = trained.task.cfg
-    is_pairs = isinstance(trained.task, SentencePairPredictionTask)
-    if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
+    if cfg.regression_target and cfg.num_classes > 1 and not trained.encodes_pairs:
         fix = "a score needs --num-classes 1 or --task sentence_pair_prediction"
         raise UsageError(f"{trained.path}: predicts {cfg.num_classes} numbers for each text; {fix}")
     return Predictor(trained, _words_of(trained, words), find_device(device))
@@ -135,10 +132,10 @@ class Predictor(LineReader):
         lower = info.lower if info else all(word == word.lower() for word in known)
         super().__init__(trained, words, lower, device)
         data = Path(self.task.cfg.data)
-        self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
-        self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
+        self.encodes_pairs = trained.encodes_pairs
+        self.expects_pairs = self.encodes_pairs or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
-        self.split = cutter(trained.data, info) if info else str  # words to subwords
+        self.split = trained.to_subwords
         self.notes = self.new_notes()
         self.names = self._names()
 
@@ -221,7 +218,7 @@ class Predictor(LineReader):
             raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
-        if not self.encodes_apart:  # concatenated as fairseq's sentence_prediction does
+        if not self.encodes_pairs:  # concatenated as fairseq's sentence_prediction does
             marks = [cfg.init_token, cfg.separator_token]
             marked = (
                 tokens if mark is None else torch.cat([tokens.new_tensor([mark]), tokens])

@@ -157,8 +157,8 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
 
 def languages_of(translator: Translator) -> tuple[str, str]:
     """Return a model's languages as tags of BCP 47, ``pt-BR`` for ``pt_BR``."""
-    cfg = translator.task.cfg
-    return cfg.source_lang.replace("_", "-"), cfg.target_lang.replace("_", "-")
+    source, target = translator.languages
+    return source.replace("_", "-"), target.replace("_", "-")
 
 
 async def _fields(request: Request, most: int) -> Mapping[str, Any]:

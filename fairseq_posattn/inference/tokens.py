@@ -1,7 +1,7 @@
 """Conversion between plain text and token ids, with a warning of many unknown tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -65,15 +65,7 @@ class Lines:
 
     def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
         task, info = trained.task, trained.rules
-        # Spaces separate words and subwords. Without preparation.json text already is subwords.
-        self.split: Callable[[str], str] = str.strip
-        self.split_target: Callable[[str], str] = str.strip
-        self.join: Callable[[str], str] = str
-        if info:
-            data, whole, target = trained.data, replace(info, longest=None), task.cfg.target_lang
-            self.split = plain_text.splitter(data, whole, task.cfg.source_lang)  # it is cut below
-            self.split_target = plain_text.splitter(data, info, target)
-            self.join = plain_text.joiner(info, target)
+        self.split, self.split_target, self.join = trained.text_functions
         self.manifest, self.kind = info, info.subwords if info else None
         self.plain_word = plain_text.plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary

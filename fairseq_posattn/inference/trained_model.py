@@ -1,7 +1,7 @@
 """Load a trained model with the dictionaries it was trained with."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 from fairseq_posattn.inference.stock_transformer import UnsupportedModelError, read_as_posattn
-from fairseq_posattn.text import manifest
+from fairseq_posattn.text import manifest, plain_text
 from fairseq_posattn.training import registered as fairseq
 
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
@@ -60,6 +60,11 @@ class TrainedModel:
         return UsageError(f"{self.path}: {wanted}; {reason}; {fix}")
 
     @property
+    def encodes_pairs(self) -> bool:
+        """Return whether it encodes the sentences of a pair apart."""
+        return getattr(self.task, "encodes_pairs", False)
+
+    @property
     def data(self) -> Path:
         """Return the folder of its dictionaries."""
         return Path(fairseq.utils.split_paths(self.task.cfg.data)[0])
@@ -68,6 +73,33 @@ class TrainedModel:
     def rules(self) -> manifest.Manifest | None:
         """Return the description of its data, preparation.json; None if there is none."""
         return manifest.read(self.data)
+
+    @cached_property
+    def to_subwords(self) -> Callable[[str], str]:
+        """Return the function from words to subwords of its data."""
+        return plain_text.cutter(self.data, self.rules) if self.rules else str
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Return the languages of source and target."""
+        cfg = self.task.cfg
+        return cfg.source_lang, cfg.target_lang
+
+    @property
+    def text_functions(self) -> tuple[Callable[[str], str], ...]:
+        """Return functions from source and target text to subwords, and from words to target text.
+
+        Spaces separate words and subwords. Without preparation.json text already is subwords.
+        """
+        if self.rules is None:
+            return str.strip, str.strip, str
+        (source, target), rules = self.languages, self.rules
+        whole = replace(rules, longest=None)  # lines of the source are cut later, and counted
+        return (
+            plain_text.splitter(self.data, whole, source, self.to_subwords),
+            plain_text.splitter(self.data, rules, target, self.to_subwords),
+            plain_text.joiner(rules, target),
+        )
 
     @property
     def longest(self) -> int:

@@ -104,6 +104,7 @@ def load(
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
     _generation(decoding)  # before checkpoints are read
     trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
+    _check_members(trained)
     device = "cpu" if int8 and not device else device
     translator = translator_of(trained, device=device, attention=attention, **decoding)
     if int8:
@@ -124,7 +125,14 @@ def translator_of(
     attention: str | None = None,
     **decoding: Unpack[Decoding],
 ) -> "Translator":
-    """Return a translator for loaded models; see :func:`load`."""
+    """Return a translator for loaded models, of the same data; see :func:`load`."""
+    if attention not in (None, "words", "pieces"):
+        raise UsageError(f"attention {attention!r}: must be words or pieces")
+    return Translator(trained, find_device(device), _generation(decoding), attention)
+
+
+def _check_members(trained: Sequence[TrainedModel]) -> None:
+    """Raise UsageError for other models, and for different dictionaries."""
     first = trained[0]
     for member in trained:
         if not translates(member):
@@ -134,9 +142,6 @@ def translator_of(
                 differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"
                 needs = "an ensemble needs models of the same data"
                 raise UsageError(f"{member.path}: {differs}; {needs}")
-    if attention not in (None, "words", "pieces"):
-        raise UsageError(f"attention {attention!r}: must be words or pieces")
-    return Translator(trained, find_device(device), _generation(decoding), attention)
 
 
 def translates(trained: TrainedModel) -> bool:
@@ -178,7 +183,8 @@ class Translator(Reloadable):
         generation: fairseq.GenerationConfig,
         attention: str | None = None,
     ):
-        self.task, self.path = trained[0].task, trained[0].path
+        first = trained[0]
+        self.task, self.path, self.languages = first.task, first.path, first.languages
         self.device, self.generation, self.attention = device, generation, attention
         self.models = [member.model.to(device) for member in trained]
         # fairseq's models return attention only with this setting.
@@ -187,10 +193,10 @@ class Translator(Reloadable):
             model.prepare_for_inference_(SimpleNamespace(generation=inference))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
         longest = min(member.longest for member in trained)
-        self.lines = Lines(trained[0], longest, generation.prefix_size)
+        self.lines = Lines(first, longest, generation.prefix_size)
 
     def __repr__(self) -> str:
-        languages = f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}"
+        languages = "-".join(self.languages)
         models = f", {len(self.models)} models" if len(self.models) > 1 else ""
         beam = self.generation.beam
         return f"Translator({self.path!r}, {languages}{models}, beam={beam}, device={self.device})"

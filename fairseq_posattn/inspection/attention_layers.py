@@ -112,7 +112,8 @@ def of_side(trained: TrainedModel, side: str, **page: Any) -> list[AttentionLaye
 def of_encoder(trained: TrainedModel) -> list[AttentionLayer]:
     """Return the layers of an encoder in which tokens attend to tokens."""
     if isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
-        return [layer for layer in of_classifier(trained) if layer.query] or _refuse(trained)
+        shown = of_classifier(trained)  # of pairs the first sentences
+        return [layer for layer in shown if layer.query and not layer.call] or _refuse(trained)
     return of_side(trained, "encoder")
 
 
@@ -126,14 +127,20 @@ def of_translator(trained: TrainedModel) -> list[AttentionLayer]:
     ]
 
 
-def of_classifier(trained: TrainedModel, apart: bool = False) -> list[AttentionLayer]:
-    """Return a classifier's layers: encoder and pooling, of each sentence of pairs ``apart``."""
-    encoder: Any = trained.model.encoder
+def of_classifier(trained: TrainedModel) -> list[AttentionLayer]:
+    """Return a classifier's layers: encoder and pooling, of each sentence encoded apart."""
+    encoder: Any = getattr(trained.model, "encoder", None)
     cfg: Any = trained.config
+    if not isinstance(encoder, SentenceEncoder):
+        fix = "choose a translator or a sentence classifier of this plugin"
+        kind = type(trained.model).__name__
+        raise UsageError(f"{trained.path}: there is no page for a {kind}; {fix}")
     if encoder.sentences is not None:
         fix = "choose a model that reads all words at once"
         raise UsageError(f"{trained.path}: reads documents a sentence at a time; {fix}")
-    rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
+    rows = [(WORDS, "")]
+    if trained.encodes_pairs:
+        rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")]
     shown: list[AttentionLayer] = []
     for call, (row, prefix) in enumerate(rows):
         within = {"part": f"{prefix}words", "query": row, "key": row, "call": call}

@@ -63,7 +63,7 @@ def _text_reader(
 
         return encode, lines.unknown, notes
     predictor: Any = predictor_of(trained, device="cpu")
-    read, notes, is_pair = predictor.encode, predictor.notes, predictor.encodes_apart
+    read, notes, is_pair = predictor.encode, predictor.notes, predictor.encodes_pairs
     if is_pair:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
 

@@ -54,9 +54,14 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
     raise UsageError(f"{folder}: has no {name}, {where}")
 
 
-def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
-    """Return the function of training from a line to subwords; a UsageError without its files."""
-    tokenize, encode = tokenizer(folder, rules, language), cutter(folder, rules)
+def splitter(
+    folder: Path, rules: Manifest, language: str, encode: Callable[[str], str] | None = None
+) -> Callable[[str], str]:
+    """Return the function of training from a line to subwords; a UsageError without its files.
+
+    ``encode`` is a :func:`cutter` of the same rules, by default a new one.
+    """
+    tokenize, encode = tokenizer(folder, rules, language), encode or cutter(folder, rules)
     return lambda line: " ".join(encode(tokenize(line)).split(" ")[: rules.longest])
 
 

@@ -67,7 +67,7 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
 
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monkeypatch):
-    monkeypatch.setattr(plain_text, "splitter", lambda *rules: f"{{}} {rules[-1]}".format)
+    monkeypatch.setattr(plain_text, "splitter", lambda *rules: f"{{}} {rules[2]}".format)
     translator = load(data=plain_data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary

@@ -1,5 +1,6 @@
 """Small untrained models whose attention the tests inspect."""
 
+import copy
 import functools
 from argparse import Namespace
 from pathlib import Path
@@ -10,7 +11,6 @@ import torch
 from classifier_builder import dictionary_of
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import attention_layers
 from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
@@ -60,8 +60,7 @@ def translator(tmp_path):
         encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
         model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
         trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)
-        shown = attention_layers.of_translator(trained)
-        return TranslationView(trained, shown, beam=2, max_len_b=8)
+        return TranslationView(trained, beam=2, max_len_b=8)
 
     return build
 
@@ -77,16 +76,14 @@ def classifier():
     """Return ``classifier(encoder="mpsan")``: a view of a model of the words a to e."""
 
     def build(pairs=False, **flags):
-        task = classification_task()
+        task = copy.copy(classification_task())
+        task.encodes_pairs = pairs
         torch.manual_seed(1)
         cfg = Namespace(encoder_embed_dim=8, encoder_attention_heads=2, max_positions=16, **flags)
         model = PosAttnClassifier.build_model(cfg, task)
-        model.encodes_pairs = pairs
         model.register_classification_head("sentence_classification_head", num_classes=2)
         trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
-        predictor = prediction.predictor_of(trained, device="cpu")
-        predictor.encodes_apart = predictor.expects_pairs = pairs
-        return ClassifierView(trained, attention_layers.of_classifier(trained, pairs), predictor)
+        return ClassifierView(trained)
 
     return build
 

@@ -41,7 +41,10 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention layers; called with a text, it returns what to show."""
+    """A model and its attention layers; called with a text, it returns what to show.
+
+    ``chosen`` are the arguments of :func:`.attention_layers.choose`.
+    """
 
     about: str  # what it does, in a few words
     writes = False  # translates or summarizes
@@ -50,9 +53,9 @@ class View:
     notes: Callable[[], LineNotes]  # an empty record of texts that are cut
     test_files: Sequence[str]  # of the test set's text, within the folder of the data
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer]):
-        self.trained, self.layers = trained, shown
-        self.languages: dict[str, str] = {}  # of rows of words, where they are known
+    def __init__(self, trained: TrainedModel, layers: Sequence[AttentionLayer], *chosen: Any):
+        self.trained, self.layers = trained, choose(layers, *chosen)
+        self.languages: dict[str, str] = {}  # of rows of words
         self._notes: dict[int, dict[str, Any]] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
@@ -72,7 +75,9 @@ class View:
             plot = mechanism_plots.of_layer(layer)
             layers.append({**shown, **self._notes.get(index, {}), "plot": plot})
         checkpoint = "/".join(Path(self.trained.path).parts[-2:])
-        common = {"checkpoint": checkpoint, "about": self.about, "languages": self.languages}
+        known = {row: code for row, code in self.languages.items() if is_language(code)}
+        tags = {row: code.replace("_", "-") for row, code in known.items()}
+        common = {"checkpoint": checkpoint, "about": self.about, "languages": tags}
         return {**common, "layers": layers}
 
     def example(self) -> list[dict[str, Any]]:
@@ -127,19 +132,15 @@ class TranslationView(View):
 
     writes = True
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer], **decoding: Any):
-        super().__init__(trained, shown)
+    def __init__(self, trained: TrainedModel, *chosen: Any, **decoding: Any):
+        super().__init__(trained, attention_layers.of_translator(trained), *chosen)
         self.translator = translation.translator_of([trained], device="cpu", **decoding)
         self.unknown = self.translator.lines.unknown
         self.notes = self.translator.lines.notes
-        cfg = self.translator.task.cfg
-        self.about = f"{cfg.source_lang} to {cfg.target_lang}"
-        self.test_files = [f"test.{cfg.source_lang}"]
-        sides = {attention_layers.SOURCE: cfg.source_lang}
-        sides |= dict.fromkeys((attention_layers.TARGET, attention_layers.WRITTEN), cfg.target_lang)
-        for row, name in sides.items():
-            if is_language(name):
-                self.languages[row] = name.replace("_", "-")
+        source, target = trained.languages
+        self.about, self.test_files = f"{source} to {target}", [f"test.{source}"]
+        written = dict.fromkeys((attention_layers.TARGET, attention_layers.WRITTEN), target)
+        self.languages = {attention_layers.SOURCE: source, **written}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         lines, task = self.translator.lines, self.translator.task
@@ -175,10 +176,12 @@ class TranslationView(View):
 class ClassifierView(View):
     """A view of a model that predicts a label or a score."""
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer], predictor: Any):
-        super().__init__(trained, shown)
-        self.predictor, self.notes = predictor, predictor.new_notes
-        self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
+    def __init__(self, trained: TrainedModel, *chosen: Any):
+        super().__init__(trained, attention_layers.of_classifier(trained), *chosen)
+        self.predictor = predictor = prediction.classifier_of(trained, device="cpu")
+        predictor.words = RULES[predictor.rule_of_text()]
+        self.notes, self.unknown = predictor.new_notes, predictor.unknown
+        self.takes_pairs = predictor.expects_pairs
         inputs = range(2 if self.takes_pairs else 1)
         self.test_files = [f"text/test.input{number}" for number in inputs]
         cfg: Any = trained.config
@@ -186,7 +189,7 @@ class ClassifierView(View):
 
     def plain(self, line: str) -> str:
         rules = self.predictor.rules
-        return whole_words(line, rules and rules.subwords)
+        return whole_words(line, rules.subwords if rules else None)
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         notes = self.notes()
@@ -194,7 +197,7 @@ class ClassifierView(View):
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary, rows = self.predictor.dictionary, {}
         first, second = attention_layers.FIRST, attention_layers.SECOND
-        names = (first, second) if self.predictor.encodes_apart else (attention_layers.WORDS,)
+        names = (first, second) if self.trained.encodes_pairs else (attention_layers.WORDS,)
         for name, tokens in zip(names, encoded, strict=True):
             (words,) = strip_eos(tokens[None], dictionary.pad(), dictionary.eos())
             rows[name] = token_labels(words, dictionary)
@@ -218,9 +221,5 @@ def open_view(
     """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
     trained = load(checkpoint, data)
     if translation.translates(trained):
-        shown = choose(attention_layers.of_translator(trained), layers, names)
-        return TranslationView(trained, shown, **decoding)
-    predictor = prediction.classifier_of(trained, device="cpu")
-    predictor.words = RULES[predictor.rule_of_text()]
-    shown = choose(attention_layers.of_classifier(trained, predictor.encodes_apart), layers, names)
-    return ClassifierView(trained, shown, predictor)
+        return TranslationView(trained, layers, names, **decoding)
+    return ClassifierView(trained, layers, names)

@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection.page.view import START, TooMuchError
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inspection.page.view import START, ClassifierView, TooMuchError
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
@@ -256,3 +259,5 @@ def test_models_without_attention_are_refused(classifier):
         classifier(encoder="none", pooling="max")
     with pytest.raises(UsageError, match="reads documents a sentence at a time"):
         classifier(encoder="mpsan", hierarchical=True, sentence_ends="a")
+    with pytest.raises(UsageError, match="there is no page for a Linear; choose a translator"):
+        ClassifierView(TrainedModel("m.pt", torch.nn.Linear(1, 1), None, SimpleNamespace()))
