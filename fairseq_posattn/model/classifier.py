@@ -19,6 +19,9 @@ from fairseq_posattn.model.mechanisms import build_activation, get_linear_dropou
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 
+# Numbers of padding that take a CPU longer than a further call of an encoder.
+WORTH_A_CALL = 1 << 16
+
 
 @dataclass(frozen=True)
 class Marks:
@@ -72,6 +75,9 @@ class SentenceEncoder(nn.Module):
         self.words = SequenceEncoder(cfg, dim)
         if cfg.hierarchical:
             self.sentences = SequenceEncoder(cfg, self.words.output_dim)
+        # Recurrent networks skip padding themselves; without an encoder it takes little time.
+        is_recurrent = any(isinstance(module, nn.RNNBase) for module in self.words.modules())
+        self.pads_slowly = not is_recurrent and str(cfg.encoder) != "none"
         self.output_dim = (self.sentences or self.words).output_dim
         self.combine, times = PAIR_FEATURES[str(cfg.pair_features)]
         self.pair_dim = times * self.output_dim
@@ -110,6 +116,8 @@ class SentenceEncoder(nn.Module):
             result: Tensor = self.words(*self.language_model(tokens, losses))
             return result
         if self.sentences is None:
+            if self.pads_slowly and tokens.is_cpu:
+                return self._encode_groups(tokens, WORTH_A_CALL // self.embed_tokens.embedding_dim)
             return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
@@ -117,11 +125,16 @@ class SentenceEncoder(nn.Module):
         of_documents: Tensor = self.sentences(vectors, padding)
         return of_documents
 
-    def _encode_groups(self, tokens: Tensor) -> Tensor:
-        """Encode groups of similar length, so that one long sentence does not pad all others."""
+    def _encode_groups(self, tokens: Tensor, least: int = 0) -> Tensor:
+        """Encode groups of similar length, so that one long sentence does not pad all others.
+
+        If that leaves out less than ``least`` padding, encode all together.
+        """
         if torch.compiler.is_exporting():  # a graph has a fixed number of groups
             return self._encode_tokens(tokens)
         rows, groups = zip(*group_by_length(tokens, self.marks.pad), strict=True)
+        if tokens.numel() - sum(group.numel() for group in groups) < least:
+            return self._encode_tokens(tokens)
         vectors = torch.cat([self._encode_tokens(group) for group in groups])
         return vectors[torch.cat(rows).argsort()]
 

@@ -15,6 +15,7 @@ from classifier_builder import (
 )
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model import classifier as networks
 from fairseq_posattn.model.encoders.cspan import FUSIONS
 from fairseq_posattn.training.presets import ARCHITECTURES
 
@@ -91,6 +92,24 @@ def test_padding_on_either_side_changes_nothing(arch):
     alone = scores(model, sentences(7, 1, 5)[2:, :6])
     torch.testing.assert_close(left, right)
     torch.testing.assert_close(alone[0], right[2])
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_classifier"])
+def test_long_sentences_do_not_pad_short_ones(arch, monkeypatch):
+    """On a CPU they are encoded apart, with equal scores and gradients."""
+    model = randomise(build(arch)).double()
+    results, calls = [], []
+    model.encoder.words.register_forward_pre_hook(lambda *inputs: calls.append(inputs))
+    for least, groups in (1 << 16, 1), (1, 3 if model.encoder.pads_slowly else 1):
+        monkeypatch.setattr(networks, "WORTH_A_CALL", least)
+        model.zero_grad()
+        calls.clear()
+        result = scores(model, sentences(3, 60, 16, 5, 17))
+        result.square().sum().backward()
+        gradients = [parameter.grad.clone() for parameter in model.parameters()]
+        results.append([result, *gradients])
+        assert len(calls) == groups or model.encoder.sentences is not None
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
