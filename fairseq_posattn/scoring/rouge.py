@@ -43,7 +43,7 @@ UNSPACED = r"[[\p{L}\p{N}]&&[\p{LB=SA}\p{scx=Han}\p{scx=Hira}\p{scx=Kana}]]"
 UNICODE_WORD = regex.compile(
     rf"(?V1){UNSPACED}\p{{M}}*"
     rf"|[[\p{{L}}\p{{N}}\p{{Co}}]--{UNSPACED}]"
-    rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Co}}\u200c\u200d]--{UNSPACED}]*"
+    rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Co}}\u180e\u200c\u200d]--{UNSPACED}]*"
 )
 # Words and their lower-casing by rule.
 RULES: dict[str, tuple[Any, Callable[[str], str]]] = {

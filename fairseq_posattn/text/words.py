@@ -29,7 +29,7 @@ HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
 MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
 # Where MTSA's released code splits the words of SNLI: hyphens, dashes, slashes, quotes, degrees.
 MARK_WITHIN = re.compile("[-\u2212\u2014\u2013/~\"'\u201c\u2019\u201d\u2018\u00b0]")
-LETTER = regex.compile(r"(?V1)[[\p{L}\p{M}\p{Co}\u200c\u200d]--[\ufe00-\ufe0f]]")
+LETTER = regex.compile(r"(?V1)[[\p{L}\p{M}\p{Co}\u180e\u200c\u200d]--[\ufe00-\ufe0f]]")
 # Combining marks, joiners, and letters of scripts that are written without spaces.
 UNSPACED = regex.compile(
     r"[\p{M}\u200c\u200d\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}"

@@ -135,6 +135,7 @@ WORDS_OF = {  # and what stands between them
     "Korean": (["안녕", "하세요", "나는"], " "),
     "decomposed Yoruba": (["O\u0323jo\u0323\u0301", "ni", "E\u0323", "wa"], " "),
     "Turkish": (["Işık", "ılık", "İyi", "bir", "gün"], " "),
+    "Mongolian": (["ᠬᠠᠷ\u180eᠠ", "ᠮᠣᠷᠢ", "ᠭᠡᠷ"], " "),
     "of private use": (["\uf8d0\uf8d1", "\uf8d2\uf8d3\uf8d4", "\uf8d5"], " "),
     "French": (["L'\u00e9t\u00e9", "est", "beau,", "non?"], " "),
 }

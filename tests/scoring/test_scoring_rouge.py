@@ -102,6 +102,7 @@ def test_equal_summaries_score_100_and_others_0_in_every_script(right, wrong, re
         ("2021年に iPhone", ["2021", "年", "に", "iphone"]),
         ("น้ำ ดี", ["น้", "ำ", "ดี"]),
         ("می‌خواهم! \u200d ❤️", ["می‌خواهم"]),
+        ("ᠬᠠᠷ\u180eᠠ ᠮᠣᠷᠢ᠃", ["ᠬᠠᠷ\u180eᠠ", "ᠮᠣᠷᠢ"]),
         ("\uf8d0\uf8d1 \uf8d2.", ["\uf8d0\uf8d1", "\uf8d2"]),
         ("क्षेत्र 한국어 l’eau", ["क्षेत्र", "한국어", "l", "eau"]),
     ],
