@@ -33,7 +33,7 @@ from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_
 from fairseq_posattn.recipes.runs import OUTPUT, PREDICTIONS, RANKING, STATISTICS
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.scoring.result import metric_of
-from fairseq_posattn.scoring.significance import DIGITS, Group
+from fairseq_posattn.scoring.significance import Group, digits_of
 
 TABLE = "table.json"
 FILES = (
@@ -145,7 +145,7 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
                 skipped[f"{row['row']} {metric}"] = None
                 continue
             if len(known) == len(measured):  # rounded as in results, which Welch's test compares
-                scores[metric] = [round(score, DIGITS.get(metric, 2)) for score in known]
+                scores[metric] = [round(score, digits_of(metric)) for score in known]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
@@ -182,7 +182,7 @@ def _intervals(label: str, stored: Intervals, recomputed: Intervals) -> Iterator
 
 
 def _rounding(metric: str) -> float:
-    return 0.6 * 0.1 ** DIGITS.get(metric, 2)
+    return 0.6 * 0.1 ** digits_of(metric)
 
 
 def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, describe_counts, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LENGTHS, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
-from fairseq_posattn.scoring.significance import DIGITS, corrected
+from fairseq_posattn.scoring.significance import corrected, digits_of
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 NAMES = {
@@ -223,7 +223,7 @@ def shown(number: float | None, metric: str) -> str:
     """Format a number; "-" for none."""
     if number is None:
         return "-"
-    digits = DIGITS.get(metric, 2)
+    digits = digits_of(metric)
     return f"{round(number, digits) + 0.0:.{digits}f}"  # no -0.00
 
 

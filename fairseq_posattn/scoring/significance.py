@@ -39,14 +39,19 @@ Statistics = Sequence[Sequence[float]]
 
 # Decimals of numbers that are no percentages; percentages have two.
 DIGITS = {
-    **dict.fromkeys(("pearson", "train_pearson", "spearman", "mse", "rmse", "mae"), 4),
+    **dict.fromkeys(("pearson", "spearman", "mse", "rmse", "mae"), 4),
     **{"loss": 4, "validation loss": 4, "epoch_s": 1, "memory_mb": 0},
 }
 
 
+def digits_of(metric: str) -> int:
+    """Return the decimals of a metric's numbers, of "valid_pearson" those of "pearson"."""
+    return DIGITS.get(metric, DIGITS.get(metric.rpartition("_")[2], 2))
+
+
 def decimals(metric: str) -> str:
     """Return the format of a metric's numbers."""
-    return f".{DIGITS.get(metric, 2)}f"
+    return f".{digits_of(metric)}f"
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def test_missing_hypotheses_are_an_error(translated):
     assert not translated.result.exists()
 
 
-def test_a_classifier_has_its_best_validation(classified):
+def test_a_classifier_has_its_best_validation(classified, capsys):
     """If accuracies are equal, the later checkpoint is kept."""
     result = recorded(classified)
     scores = {"loss": 0.85, "accuracy": 80.6, "macro_f1": 68.18, "test1_accuracy": 70.5}
@@ -112,9 +112,12 @@ def test_a_classifier_has_its_best_validation(classified):
     best = {"loss": 1.5e-05, "accuracy": 70, "macro_f1": 63}
     assert result["validation"] == {"epoch": 3, "updates": 234, "scores": best}
     assert result["hardware"].startswith("CPU: ")
-    metrics = ("valid_accuracy", "test1_accuracy")
+    metrics = ("valid_accuracy", "valid_loss", "test1_accuracy")
     (row,) = rows_of("mpsan/table1_sst", classified.folder.parent, metrics)
-    assert row["scores"] == {"valid_accuracy": [70], "test1_accuracy": [70.5]}
+    scores = {"valid_accuracy": [70], "valid_loss": [1.5e-05], "test1_accuracy": [70.5]}
+    assert row["scores"] == scores
+    print_tables([row])
+    assert cells(capsys.readouterr().out)[1][1] == "70.00 / 0.0000 / 70.50"
 
 
 def test_a_table_has_the_share_of_words_with_a_vector(classified, tmp_path):

@@ -26,7 +26,7 @@ from fairseq_posattn.recipes.tables import (
     ours,
     render,
 )
-from fairseq_posattn.scoring.significance import DIGITS
+from fairseq_posattn.scoring.significance import digits_of
 
 NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 UNPUBLISHED = {"", "-"}
@@ -251,6 +251,6 @@ def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
             return False
         now = fmean(row["scores"][name]) - fmean(baseline["scores"][name])
         # Both scores may have been rounded.
-        if not isclose(test["difference"], now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2)):
+        if not isclose(test["difference"], now, abs_tol=1.1 * 0.1 ** digits_of(name)):
             return False
     return True
