@@ -37,8 +37,9 @@ from fairseq_posattn.recipes.recipe import (
 )
 from fairseq_posattn.training.settings import Prepared
 
-METRICS = {"translation": ("bleu", "chrf2", "ter"), "summarization": (*SUMMARY_SCORES, "average")}
-PAIRS = tuple(METRICS)
+METRICS = {"bleu": ("bleu", "chrf2", "ter"), "rouge": (*SUMMARY_SCORES, "average")}
+SCORED = {"translation": "bleu --forms sacrebleu", "summarization": "rouge --words auto"}
+PAIRS = tuple(SCORED)
 LABELED = ("classification", "tagging", "recommendation")
 CHECK = "fairseq_posattn.recipes.row_check"
 EXAMPLE = """\
@@ -220,7 +221,7 @@ def read(path: Path) -> Recipe:
         _check_plugin(source, Path(table.user_dir))
     if table.scoring and not SCORING.fullmatch(table.scoring):
         source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
-    _check_metrics(source, _scores(kind, table.scoring) or table.metrics)
+    _check_metrics(source, _scores(_scoring(table, kind)) or table.metrics)
     if kind in LABELED and (table.metrics or ("",))[0].startswith(("valid_", *COSTS)):
         fix = "begin with a score of the test set, which selects checkpoints"
         source.fail("metrics", f"{table.metrics[0]} cannot be the first metric; {fix}")
@@ -265,14 +266,22 @@ def _check_plugin(source: Source, folder: Path) -> None:
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
 
 
-def _scores(kind: str, scoring: str) -> list[str]:
+def _scoring(table: CustomTable, kind: str) -> str:
+    """Return the arguments of posattn score, and its default of --words; "" if data has labels."""
+    scoring = table.scoring or SCORED.get(kind, "")
+    is_open = scoring.startswith("rouge") and "--words" not in scoring
+    return f"{scoring} --words auto" if is_open else scoring
+
+
+def _scores(scoring: str) -> list[str]:
     """Return the scores of pairs, also by length; those of data with labels are the criterion's."""
-    names = [*METRICS.get(kind, ())]
+    names = [*METRICS.get(scoring.partition(" ")[0], ())]
     if lengths := value_of(scoring.split(), "--by-length"):
         from fairseq_posattn.scoring.lengths import divide  # here, because it imports NumPy
 
         ranges = divide([], list(map(int, lengths.split(","))))
-        names += [f"{name} {size}" for name in METRICS[kind] for size in ranges if LENGTHS in size]
+        by_length = [size for size in ranges if LENGTHS in size]
+        names += [f"{name} {size}" for name in names[:-1] for size in by_length]
     return names
 
 
@@ -307,8 +316,7 @@ def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
 
 def _generation(source: Source, corpus: Prepared) -> Generation:
     table, described = source.table, corpus.manifest
-    is_summary = corpus.kind == "summarization"
-    scoring = table.scoring or ("rouge --words auto" if is_summary else "bleu --forms sacrebleu")
+    scoring = _scoring(table, corpus.kind)
     return Generation(
         regime=source.path.stem,
         corpus=corpus.folder.name,
@@ -319,7 +327,7 @@ def _generation(source: Source, corpus: Prepared) -> Generation:
         decoding=table.decoding or "--beam 5",
         scoring=scoring,
         metric=f"scores of posattn score {scoring}",
-        metrics=table.metrics or (METRICS[corpus.kind][: 4 if is_summary else 1]),
+        metrics=table.metrics or (METRICS["rouge"] if scoring.startswith("rouge") else ("bleu",)),
         source=described.languages[0],
         target=described.languages[1],
         max_update=table.updates,
