@@ -195,6 +195,15 @@ def test_tokens_beside_running_text_give_a_warning(files, write, as_json):
     assert alone["warnings"] == []
 
 
+def test_running_text_compared_with_tokens_by_a_tokenised_form_gives_a_warning(
+    files, write, as_json
+):
+    options = [*files, "--language", "en", "--baseline", write("other", RUNNING.hypotheses)]
+    assert as_json("bleu", options)["warnings"] == []
+    [warning] = as_json("bleu", [*options, "--forms", "tokenised"])["warnings"]
+    assert warning.startswith("baseline: the references are Moses' tokens but the hypotheses are")
+
+
 def test_the_log_of_fairseq_generate_names_the_language(write, as_json):
     log = "2026 | INFO | fairseq.tasks.translation | "
     lines = [f"{log}[de] dictionary: 8 types", f"{log}[fr] dictionary: 9 types"]

@@ -124,6 +124,9 @@ def score(options: argparse.Namespace) -> Result:
     shown = ["sacrebleu"] if prints_one_form(options, pairs) else forms
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
+    for run in baseline:  # compared by the first form alone
+        of_text = warnings_of_text(run, options.text, forms[:1], language)
+        warnings += [f"baseline: {warning}" for warning in of_text if warning not in warnings]
     for run in (*pairs, *baseline):
         warnings += warnings_of(run, options.remove_bpe)
 
