@@ -228,7 +228,8 @@ def read(path: Path) -> Recipe:
     _check_rows(source, GIVEN | BEST if kind in LABELED else GIVEN)
     for name in (table.title, path.stem, *names, *table.rows):
         if not name.isprintable() or set(MARKUP) & set(name):
-            source.fail(source.rows.get(name, "title"), f"{name!r} has one of {MARKUP}; rename it")
+            wrong = f"{name!r} has one of {MARKUP} or an invisible sign; rename it"
+            source.fail(source.rows.get(name, "title"), wrong)
     common = f"custom/{path.stem}", table.title or path.stem, f"The table of {path}."
     rows = tuple(Row(name, flags=flags) for name, flags in table.rows.items())
     more: dict[str, Any] = {"custom": True, "baseline": table.baseline, "tiny": table.tiny}

@@ -108,7 +108,8 @@ MISTAKES = [  # what is replaced, by what, line, message
     (ALIBI, "--arch transformer_iwslt_de_en", 6, "row 'ALiBi' has the flags of 'Transformer';"),
     ("ALiBi:", "Transformer:", 6, "row 'Transformer' is also in line 5; rename one"),
     ("ALiBi:", "8:", 6, "row must be text, not '8'; put it in quotes"),
-    ("ALiBi:", "A|B:", 6, "'A|B' has one of <>`|; rename it"),
+    ("ALiBi:", "A|B:", 6, "'A|B' has one of <>`| or an invisible"),
+    ("ALiBi:", "a\u200cb:", 6, "'a\\u200cb' has one of <>`| or an invisible sign; rename it"),
     ("  ALiBi:", "\tALiBi:", 6, "this is not YAML (found character '\\t'"),
 ]
 
