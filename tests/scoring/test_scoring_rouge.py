@@ -131,6 +131,8 @@ def test_text_outside_the_domain_of_rouge_155_and_escapes_are_reported(result_of
     assert result["warnings"] == [f"{ignored}; use --words unicode"]
     warnings = result_of("it &apos;s here .", "it is here .")["warnings"]
     assert "the text has escapes" in warnings[0]
+    baseline = ["--baseline", write("other", ["it &apos;s here ."])]
+    assert "the text has escapes" in result_of("it is", "it is here .", *baseline)["warnings"][0]
     english = "It was a day in the park with the whole family of the neighbours . " * 30
     for name in ("Munich", "München"):  # one letter of 1,500
         result = result_of("x", english + name)

@@ -88,7 +88,7 @@ def score(options: argparse.Namespace) -> Result:
         numbers = {**rouge.rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]
     numbers["signature"] = signature
-    texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
+    texts = (text for run in (*pairs, *baseline) for text in (*run.hypotheses, *run.references))
     escapes = "the text has escapes such as &apos;, which ROUGE counts as words"
     warnings += [escapes] if any(map(ESCAPED.search, texts)) else []
     each = (warnings_of(run, options.remove_bpe) for run in (*pairs, *baseline))
