@@ -282,7 +282,8 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
 def figure_by_length(rows: Sequence[TableRow]) -> Any:
     """Return a figure of the rows' scores by the lengths of sentences."""
     measured = [row for row in rows if row["scores"]]
-    metrics = list(dict.fromkeys(metric for row in measured for metric in row["scores"]))
+    metrics = list(dict.fromkeys(name for row in measured for name in row["scores"]))
+    metrics = [metric for metric in metrics if LENGTHS in metric]
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     for number, row in enumerate(measured):

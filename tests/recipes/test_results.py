@@ -408,7 +408,7 @@ DRAWN = [
 def test_a_figure_of_ranges_of_lengths_has_a_line_for_each_row():
     pytest.importorskip("matplotlib")
     shorter = {"table": "T", "row": "RoPE", "scores": {"bleu 0 to 9": [30, 32]}}
-    both = {"bleu 0 to 9": [31], "bleu 10 to 19": [20]}
+    both = {"ter": [60], "bleu 0 to 9": [31], "bleu 10 to 19": [20]}
     interval = {"bleu 0 to 9": [29, 33]}
     rows = [{**shorter, "intervals": interval}, {"table": "T", "row": "T5", "scores": both}]
     (axis,) = figure_of(rows).axes
