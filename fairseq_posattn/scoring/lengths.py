@@ -14,7 +14,8 @@ from fairseq_posattn.scoring.significance import Group, compare, corrected
 
 __all__ = ["divide", "draw", "length_of", "measure", "statistics", "table"]
 
-TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--{UNSPACED}]+")
+# A zero-width space, as between words of Khmer, is no word.
+TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--[\u200b{UNSPACED}]]+")
 Bucket = dict[str, Any]  # see :func:`measure`
 
 

@@ -30,7 +30,10 @@ def files(write):
 
 @pytest.mark.parametrize(
     "line, length",
-    [("", 0), (" two  words ", 2), ("well-known, it's", 2), ("我爱北京。", 5), ("ใหม่ new", 4)],
+    [
+        *[("", 0), (" two  words ", 2), ("well-known, it's", 2), ("我爱北京。", 5)],
+        *[("ใหม่ new", 4), ("ខ្ញុំ\u200bទៅ", 3)],
+    ],
 )
 def test_words_are_counted_or_letters_in_scripts_without_spaces(line, length):
     assert length_of(line) == length
