@@ -278,8 +278,8 @@ def test_the_metrics_are_those_of_the_scoring():
     settings = plan_of(f"{FILE}scoring: rouge --no-stemming\n").recipe.settings
     assert settings.metrics == ("rouge1", "rouge2", "rougeL", "average")
     assert settings.scoring == "rouge --no-stemming --words auto"  # which reads every script
-    given = plan_of(f"{FILE}scoring: rouge --words rouge155\nmetrics: [rougeL]\n").recipe.settings
-    assert (given.scoring, given.metrics) == ("rouge --words rouge155", ("rougeL",))
+    exact = plan_of(f"{FILE}scoring: rouge --words rouge155\nmetrics: [rougeL]\n").recipe.settings
+    assert (exact.scoring, exact.metrics) == ("rouge --words rouge155", ("rougeL",))
     with pytest.raises(UsageError, match="there is no metric 'bleu'; known: rouge1, rouge2, "):
         plan_of(f"{FILE}scoring: rouge\nmetrics: [bleu]\n")
 
