@@ -14,19 +14,17 @@ from fairseq_posattn.attention.headwise import glorot_linear
 class NGramConvolutions(nn.Module):
     """Convolutions of several widths in tokens, concatenated: Multi-CNN in MTSA section 4.
 
-    Each has an equal share of the ``output_dim`` features. Tokens beyond the ends are zero.
+    Each has an equal share of the ``output_dim`` features, the first ones a feature more if there
+    is a rest. Tokens beyond the ends are zero.
     """
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
         self.output_dim, widths = cfg.encoder_hidden_dim or dim, parse_widths(cfg.cnn_widths)
-        if self.output_dim % len(widths):
-            raise ValueError(
-                f"--encoder-hidden-dim {self.output_dim}: must be a multiple of the {len(widths)} "
-                "convolutions of --cnn-widths"
-            )
-        sizes = dim, self.output_dim // len(widths)
-        self.convolutions = nn.ModuleList(build_convolution(*sizes, width) for width in widths)
+        self.convolutions = nn.ModuleList(
+            build_convolution(dim, len(range(number, self.output_dim, len(widths))), width)
+            for number, width in enumerate(widths)
+        )
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if key_padding_mask is not None:

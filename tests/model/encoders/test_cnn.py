@@ -35,7 +35,7 @@ def hierarchical_by_position(module, tokens):
     return x @ module.output_map.weight.T + module.output_map.bias
 
 
-CASES = [(NGramConvolutions, by_position, widths) for widths in ("3", "3,4,5", "1,2")]
+CASES = [(NGramConvolutions, by_position, widths) for widths in ("3", "3,4,5", "1,2", "1,2,3,4")]
 CASES += [(HierarchicalCNN, hierarchical_by_position, widths) for widths in ("5,5,5", "3", "2,4")]
 
 
@@ -44,6 +44,7 @@ def test_equals_its_windows_one_by_one(kind, by_windows, widths):
     cfg = SentenceEncoderConfig(encoder_hidden_dim=6, cnn_widths=widths, dropout=0.0)
     module, tokens = shaken(kind(cfg, 3)), torch.randn(2, 6, 3, dtype=torch.float64)
     features = module(tokens, PADDING)
+    assert features.size(-1) == module.output_dim == 6
     torch.testing.assert_close(features[0], by_windows(module, tokens[0]))
     torch.testing.assert_close(features[1, :3], by_windows(module, tokens[1, :3]))
     torch.testing.assert_close(module(tokens)[0], features[0])

@@ -177,7 +177,6 @@ def test_sentences_longer_than_the_limit_are_refused():
         ("disan_classifier", "--encoder-hidden-dim=7", "dim 7: disan needs an even"),
         ("mtsa_classifier", "--encoder-attention-heads=8", "8: must divide the encoder's 12"),
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "past,past,past: 2 heads cannot be div"),
-        ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
