@@ -59,7 +59,29 @@ class AttentionFunction(nn.Module):
         return self.function(*args, **kwargs)
 
 
-class Mechanism(nn.Module):
+class RetainedDropout(nn.Module):
+    """Base class of modules whose dropout fairseq's ``--retain-dropout`` can keep in generation.
+
+    ``--retain-dropout-modules`` selects them by the class name ``owner``.
+    """
+
+    owner = ""
+    retained = False
+
+    @property
+    def drops(self) -> bool:
+        """Whether dropout is in effect."""
+        return self.training or self.retained
+
+    def make_generation_fast_(
+        self, retain_dropout: bool = False, retain_dropout_modules: Any = None, **unused: Any
+    ) -> None:
+        """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
+        selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
+        self.retained = retain_dropout and selected
+
+
+class Mechanism(RetainedDropout):
     """Base class of self attention mechanisms: an attention function and its parameters.
 
     Args:
@@ -93,6 +115,7 @@ class Mechanism(nn.Module):
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
         super().__init__()
         self.causal, self.dropout, self.impl = causal, dropout, impl
+        self.owner = type(self).__name__
 
     @classmethod
     def read_sizes(cls, embed_dim: int, num_heads: int) -> dict[str, int]:
@@ -143,7 +166,7 @@ class Mechanism(nn.Module):
             encoded: cached results of :meth:`encode_keys`, whose ``key`` is already in ``key``.
         """
         options: Options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
-        options |= {"dropout_p": self.dropout, "training": self.training, "impl": self.impl}
+        options |= {"dropout_p": self.dropout, "training": self.drops, "impl": self.impl}
         function = declaration_of(self.function)
         if function.causal:
             options["causal"] = self.causal

@@ -215,7 +215,7 @@ class TensorizedAttention(Mechanism):
         if self.source_input is not None:
             assert hidden is not None
             heads, p = key.size(1), self.map_dropout
-            scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.training)
+            scores: Tensor = map_to_heads(self.source_input, hidden, heads, p, self.drops)
         elif self.source_output is not None:
             scores = key if self.source.of == "key" else value
             if self.source_hidden is not None:

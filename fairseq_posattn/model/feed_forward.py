@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.fused import DropoutStreams, dropped_relu
+from fairseq_posattn.attention.mechanism import RetainedDropout
 
 
 def _gelu(x: Tensor) -> Tensor:
@@ -39,32 +39,23 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class Dropout(nn.Dropout):
-    """Dropout that fairseq's ``--retain-dropout`` can keep active during generation.
+class Dropout(RetainedDropout, nn.Dropout):
+    """Dropout of features. Layers call :func:`drop` with its ``probability``.
 
-    ``--retain-dropout-modules`` selects it by the class name ``owner``. Layers call :func:`drop`
-    with its ``probability``: thousands of calls of modules that do nothing slow a search down.
+    Thousands of calls of modules that do nothing slow a search down.
     """
 
     def __init__(self, p: float, owner: str = ""):
         super().__init__(p)
         self.owner = owner
-        self.retained = False
 
     @property
     def probability(self) -> float:
         """The probability in effect, 0 in evaluation."""
-        return self.p if self.training or self.retained else 0.0
+        return self.p if self.drops else 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         return drop(x, self.probability)
-
-    def make_generation_fast_(
-        self, retain_dropout: bool = False, retain_dropout_modules: Any = None, **unused: Any
-    ) -> None:
-        """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
-        selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
-        self.retained = retain_dropout and selected
 
 
 class FeedForward(nn.Module):

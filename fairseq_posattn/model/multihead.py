@@ -223,7 +223,7 @@ class MultiheadCrossAttention(MultiheadAttention):
     def _store(
         self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None
     ) -> EncodedKeys:
-        by_cpu = query.device.type == "cpu" and not self.training
+        by_cpu = query.device.type == "cpu" and not self.mechanism.drops
         is_plain = by_cpu and self.mechanism.impl in ("auto", "reference")
         if is_plain and not (padding is not None and padding.all(1).any()):
             return store_encoded(query, key, value, padding)

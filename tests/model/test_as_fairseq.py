@@ -5,8 +5,10 @@ import torch
 from fairseq import utils
 from fairseq.modules import FairseqDropout, PositionalEmbedding
 
+from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import ACTIVATIONS, Dropout
+from fairseq_posattn.model.multihead import MultiheadCrossAttention
 from fairseq_posattn.model.sentence_batches import pad_right
 
 PAD = 1
@@ -30,6 +32,17 @@ def test_dropout_that_is_retained(names, retained):
     drops = retained and names != ["FeedForward"]
     for module in (ours, theirs):
         assert set(module(x).tolist()) == ({0.0, 2.0} if drops else {1.0})
+
+
+@pytest.mark.parametrize("names", [None, ["DotProductAttention"], ["Residual"]])
+def test_dropout_of_attention_that_is_retained(names):
+    mechanism = DotProductAttention(dropout=0.5)
+    x, encoded = torch.randn(2, 6, 3, 8).unbind()
+    layer = MultiheadCrossAttention(8, 8, 2, mechanism).eval()
+    mechanism.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+    with torch.no_grad():
+        outputs = [layer(x, encoded, incremental_state={})[0] for _ in range(2)]
+    assert torch.equal(*outputs) == (names == ["Residual"])
 
 
 @pytest.mark.parametrize("dim", [8, 7])
