@@ -70,7 +70,7 @@ class RetainedDropout(nn.Module):
 
     @property
     def drops(self) -> bool:
-        """Whether dropout is in effect."""
+        """Return whether dropout is in effect."""
         return self.training or self.retained
 
     def make_generation_fast_(

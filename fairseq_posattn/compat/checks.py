@@ -12,6 +12,7 @@ from dataclasses import Field, fields, is_dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy
@@ -47,7 +48,10 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
         "max_len_b prefix_size no_repeat_ngram_size buffer_size shard_id iter_decode_max_iter "
         "distributed_rank",
     ),
-    "1 or more, or -1 for none": (lambda n: n == -1 or n >= 1, "sampling_topk diverse_beam_groups"),
+    "1 or more, or -1 for none": (
+        lambda n: n == -1 or n >= 1,
+        "sampling_topk diverse_beam_groups keep_interval_updates_pattern",
+    ),
     "0 or more, or -1 for none": (
         lambda n: n == -1 or n >= 0,
         "patience keep_interval_updates keep_last_epochs keep_best_checkpoints",
@@ -99,6 +103,10 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--amp" + NEEDS_GPU
     if s.profile and not torch.cuda.is_available():
         yield "--profile: it records CUDA, and there is no GPU; leave it out"
+    if s.write_checkpoints_asynchronously and not find_spec("iopath"):
+        yield "--write-checkpoints-asynchronously: it needs the package iopath; leave it out"
+    if s.phase_ratio and not s.max_update:
+        yield "--phase-ratio: it divides --max-update, which is missing; give it"
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     yield from lines_of("mistakes", s)

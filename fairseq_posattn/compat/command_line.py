@@ -193,6 +193,10 @@ KNOWN = {
     r"AssertionError: world size is (\d+) but have (\d+) available devices": (
         "--distributed-world-size {0}: there are {1} GPUs to train on; on a CPU give 1"
     ),
+    r"AssertionError: please specify steps or phase_ratio": (
+        "--lr-scheduler tri_stage: give --warmup-steps, --hold-steps and --decay-steps, or "
+        "--phase-ratio and --max-update"
+    ),
     r"AssertionError: min_len cannot be larger than max_len": (
         "--min-len is more than --max-len-a times the source's length plus --max-len-b: lower it, "
         "or raise those"

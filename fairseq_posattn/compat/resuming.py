@@ -5,11 +5,12 @@ The defects are those of fairseq 0.12. Checkpoints without the added state are r
 
 import argparse
 import collections
+import contextlib
 import logging
 import os
 import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -30,7 +31,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.fingerprints import KEY, check_in_training, fingerprints
 from fairseq_posattn.compat.matching import LAST, report_difference_in_training
-from fairseq_posattn.compat.patching import Function, around, training_loop
+from fairseq_posattn.compat.patching import Function, around, replaced, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def load_all_state(
     reset_meters: bool = False,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
-    with report_difference_in_training(self, filename):
+    with report_difference_in_training(self, filename), starting_average(self):
         extra_state = load_checkpoint(
             self, filename, reset_optimizer, *args, reset_meters=reset_meters
         )
@@ -131,6 +132,24 @@ def load_all_state(
     state = (extra_state or {}).get("train_iterator", {})
     self.epochs_of_batches = {state["epoch"]: state[EPOCH]} if EPOCH in state else {}
     return extra_state
+
+
+@contextlib.contextmanager
+def starting_average(trainer: Any) -> Iterator[None]:
+    """Let ``--store-ema`` start at the weights of a checkpoint without averaged weights.
+
+    fairseq means to, but has deleted the weights by then: KeyError.
+    """
+    load = checkpoint_utils.load_checkpoint_to_cpu
+
+    def load_with_average(*args: Any, **kwargs: Any) -> Any:
+        state = load(*args, **kwargs)
+        if trainer.cfg.ema.store_ema:
+            state["extra_state"].setdefault("ema", state["model"])
+        return state
+
+    with replaced(checkpoint_utils, "load_checkpoint_to_cpu", load_with_average):
+        yield
 
 
 def continue_clock(trainer: Any, reset: bool) -> None:

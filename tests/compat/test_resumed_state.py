@@ -131,6 +131,16 @@ def test_fine_tuning_has_its_own_patience(flag, kept, make_trainer, tmp_path):
     resuming.forget_previous_training()
 
 
+def test_an_average_starts_at_the_weights_of_a_checkpoint_without_one(make_trainer):
+    path = str(FIXTURE / "checkpoint.pt")
+    trainer = make_trainer()
+    trainer.cfg.ema.store_ema = True
+    trainer.load_checkpoint(path, reset_optimizer=True)
+    average = trainer.ema.get_model().state_dict()
+    for name, weight in read_checkpoint(path)["model"].items():
+        assert torch.equal(average[name], weight)
+
+
 def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
     for name, number in (("best", 1.0), ("num_runs", 2)):
         monkeypatch.setattr(train.should_stop_early, name, number, raising=False)
