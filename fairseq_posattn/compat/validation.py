@@ -64,7 +64,10 @@ def count_left_out(
     max_positions: Any = None,
     ignore_invalid_inputs: bool = False,
 ) -> Any:
-    """Name the share of the examples that are too long, and the flags that keep them."""
+    """Name the share of the examples that are too long, and the flags that keep them.
+
+    A trained model's limit cannot be raised by flags, and is named.
+    """
     kept, long = dataset.filter_indices_by_size(indices, max_positions)
     if len(long) == 0 or not ignore_invalid_inputs:
         return filter_indices(self, indices, dataset, max_positions, ignore_invalid_inputs)
@@ -72,7 +75,9 @@ def count_left_out(
     share = f"{len(long):,} of {len(indices):,} examples ({len(long) / len(indices):.1%})"
     longest = numpy.max([numpy.atleast_1d(dataset.size(index)) for index in long], axis=0)
     flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))
-    logger.warning(f"{split}: {share} are too long and left out; to keep all: {flags}")
+    trains = getattr(self.cfg, "train_subset", "train") in self.datasets
+    fix = f"to keep all: {flags}" if trains and flags else f"the model takes {max_positions} tokens"
+    logger.warning(f"{split}: {share} are too long and left out; {fix}")
     return kept
 
 

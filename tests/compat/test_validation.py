@@ -110,6 +110,9 @@ def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplo
     kept, line = skipped(task, "train", ([600, 5], [5, 5]), (512, 512), 512, caplog)
     assert kept == [1] and line.endswith("; to keep all: --max-tokens 600")
     assert skipped(task, "train", ([9], [9]), limits, 100, caplog) == ([0], "")
+    del task.datasets["train"]  # a trained model is used
+    line = skipped(task, "test", sizes, limits, None, caplog)[1]
+    assert line.endswith(" left out; the model takes (1024, 1024) tokens")
 
 
 @pytest.mark.parametrize(("unknown", "warns"), [(0, False), (1, False), (2, True)])
