@@ -11,6 +11,7 @@ from fairseq.data import data_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.patching import Function, around, replaced
 from fairseq_posattn.text.languages import tokenizer_of
@@ -77,6 +78,8 @@ def count_left_out(
     flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))
     trains = getattr(self.cfg, "train_subset", "train") in self.datasets
     fix = f"to keep all: {flags}" if trains and flags else f"the model takes {max_positions} tokens"
+    if len(kept) == 0:  # fairseq-eval-lm would print a perplexity of 1
+        raise UsageError(f"{split}: {share} are too long; {fix}")
     logger.warning(f"{split}: {share} are too long and left out; {fix}")
     return kept
 

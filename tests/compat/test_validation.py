@@ -13,6 +13,7 @@ from fairseq.logging import metrics
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import bleu_metric
 
 
@@ -113,6 +114,8 @@ def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplo
     del task.datasets["train"]  # a trained model is used
     line = skipped(task, "test", sizes, limits, None, caplog)[1]
     assert line.endswith(" left out; the model takes (1024, 1024) tokens")
+    with pytest.raises(UsageError, match=r"test: 1 of 1 examples .* too long; the model takes"):
+        skipped(task, "test", ([2000], [9]), limits, None, caplog)
 
 
 @pytest.mark.parametrize(("unknown", "warns"), [(0, False), (1, False), (2, True)])
