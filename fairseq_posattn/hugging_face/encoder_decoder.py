@@ -166,7 +166,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     def _get_logits_processor(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        processors.append(EndAtMaxLength(generation_config.max_length, self.config.eos_token_id))
+        ending = EndAtMaxLength(generation_config.max_length, self.config.eos_token_id)
+        processors.insert(0, ending)  # sampling may leave </s> out
         return processors
 
     def _reorder_cache(self, past: IncrementalState, order: Tensor) -> IncrementalState:

@@ -103,6 +103,14 @@ def test_a_prefix_is_continued(exported):
     assert torch.equal(tokens, model.generate(**inputs, **options, use_cache=False))
 
 
+def test_sampling_ends_at_the_maximum_length(exported):
+    """Although the most probable token, the only one that is sampled, is another one."""
+    model, tokenizer = exported
+    inputs = tokenizer(["a b c d e"], return_tensors="pt")
+    tokens = model.generate(**inputs, num_beams=1, do_sample=True, top_k=1, max_new_tokens=3)
+    assert tokens[0, -1] == model.config.eos_token_id
+
+
 def test_labels_are_shifted_right_for_the_decoder(exported):
     model, tokenizer = exported
     options = {"padding": True, "return_tensors": "pt"}
