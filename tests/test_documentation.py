@@ -155,6 +155,8 @@ def try_fairseq(command, flags):
         "validate": options.get_validation_parser,
     }
     args = options.parse_args_and_arch(parsers[command](), flags)
+    # Custom text keeps its hyphens, which fairseq's tokenizer splits.
+    assert getattr(args, "tokenizer", None) != "moses" or args.moses_no_dash_splits
     # A training of 750 epochs would fill a disk.
     assert command != "train" or args.no_epoch_checkpoints or args.keep_last_epochs > 0
 
