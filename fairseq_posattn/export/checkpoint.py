@@ -76,7 +76,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
         raise UsageError(
             f"{checkpoint}: a {type(trained.model).__name__} cannot be exported{why}; only models "
             "of this plugin that translate, summarize or classify can, and fairseq's Transformer; "
-            "for int8 of fairseq's other translation models use 'posattn translate --int8'"
+            "for int8 of other models of --task translation use 'posattn translate --int8'"
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

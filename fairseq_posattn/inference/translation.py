@@ -136,7 +136,7 @@ def _check_members(trained: Sequence[TrainedModel]) -> None:
     first = trained[0]
     for member in trained:
         if not translates(member):
-            raise member.refusal("neither translates nor summarizes")
+            raise member.refusal("neither translates nor summarizes from left to right")
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
                 differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"
@@ -145,8 +145,9 @@ def _check_members(trained: Sequence[TrainedModel]) -> None:
 
 
 def translates(trained: TrainedModel) -> bool:
-    """Return whether a model translates or summarizes."""
-    return isinstance(trained.task, fairseq.TranslationTask)
+    """Return whether a model translates or summarizes, by a search from left to right."""
+    task, stock = type(trained.task), fairseq.TranslationTask
+    return issubclass(task, stock) and task.build_generator is stock.build_generator
 
 
 def _generation(decoding: Mapping[str, Any]) -> fairseq.GenerationConfig:

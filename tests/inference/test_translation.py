@@ -20,6 +20,7 @@ import torch
 from fairseq import options as flags
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load
 
 from fairseq_posattn.common.errors import UsageError
@@ -355,6 +356,14 @@ def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
         load("0", "1")
 
 
+def test_models_with_another_search_are_refused():
+    trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
+    task = trained.task
+    refining = TranslationLevenshteinTask(task.cfg, task.source_dictionary, task.target_dictionary)
+    with pytest.raises(UsageError, match="neither translates nor summarizes from left to right"):
+        translation.translator_of([replace(trained, task=refining)], device="cpu")
+
+
 def test_colons_separate_the_models_of_an_ensemble(tmp_path):
     split = translate.split_checkpoints
     assert split("a.pt:b.pt") == ["a.pt", "b.pt"]
@@ -370,7 +379,7 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
         (
             (),
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
-            "neither translates nor summarizes; it was trained with --task sentence_prediction",
+            "summarizes from left to right; it was trained with --task sentence_prediction",
         ),
         ((), {"data": FIXTURE}, "is not data of --task translation: it has no dict.*.txt"),
         (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
