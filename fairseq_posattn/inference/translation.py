@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
+from inspect import signature
 from os import PathLike
 from types import SimpleNamespace
 from typing import Any
@@ -146,8 +147,9 @@ def _check_members(trained: Sequence[TrainedModel]) -> None:
 
 def translates(trained: TrainedModel) -> bool:
     """Return whether a model translates or summarizes, by a search from left to right."""
-    task, stock = type(trained.task), fairseq.TranslationTask
-    return issubclass(task, stock) and task.build_generator is stock.build_generator
+    if not isinstance(trained.task, fairseq.TranslationTask):
+        return False
+    return "seq_gen_cls" in signature(trained.task.build_generator).parameters
 
 
 def _generation(decoding: Mapping[str, Any]) -> fairseq.GenerationConfig:

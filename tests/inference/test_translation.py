@@ -356,12 +356,14 @@ def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
         load("0", "1")
 
 
-def test_models_with_another_search_are_refused():
+def test_models_with_another_search_are_refused(monkeypatch):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
     task = trained.task
     refining = TranslationLevenshteinTask(task.cfg, task.source_dictionary, task.target_dictionary)
+    other = replace(trained, task=refining)
+    monkeypatch.setattr(translation, "load_checkpoint", lambda *arguments: other)
     with pytest.raises(UsageError, match="neither translates nor summarizes from left to right"):
-        translation.translator_of([replace(trained, task=refining)], device="cpu")
+        load()
 
 
 def test_colons_separate_the_models_of_an_ensemble(tmp_path):
