@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 
 import torch
@@ -58,6 +59,13 @@ class TrainedModel:
         fix = f"use posattn {command}" if command else "no command of posattn uses its models"
         reason = f"it was trained with --task {self.task_name}"
         return UsageError(f"{self.path}: {wanted}; {reason}; {fix}")
+
+    @property
+    def translates(self) -> bool:
+        """Return whether it translates or summarizes, by a search from left to right."""
+        if not isinstance(self.task, fairseq.TranslationTask):
+            return False
+        return "seq_gen_cls" in signature(self.task.build_generator).parameters
 
     @property
     def encodes_pairs(self) -> bool:

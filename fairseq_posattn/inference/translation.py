@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
-from inspect import signature
 from os import PathLike
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +34,7 @@ from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.training import registered as fairseq
 
 __all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
-__all__ += ["translates", "translator_of"]
+__all__ += ["translator_of"]
 
 CONSTRAINTS = ("ordered", "unordered")
 # Fields of fairseq's GenerationConfig that act here.
@@ -136,20 +135,13 @@ def _check_members(trained: Sequence[TrainedModel]) -> None:
     """Raise UsageError for other models, and for different dictionaries."""
     first = trained[0]
     for member in trained:
-        if not translates(member):
+        if not member.translates:
             raise member.refusal("neither translates nor summarizes from left to right")
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
                 differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"
                 needs = "an ensemble needs models of the same data"
                 raise UsageError(f"{member.path}: {differs}; {needs}")
-
-
-def translates(trained: TrainedModel) -> bool:
-    """Return whether a model translates or summarizes, by a search from left to right."""
-    if not isinstance(trained.task, fairseq.TranslationTask):
-        return False
-    return "seq_gen_cls" in signature(trained.task.build_generator).parameters
 
 
 def _generation(decoding: Mapping[str, Any]) -> fairseq.GenerationConfig:

@@ -10,7 +10,6 @@ from fairseq_posattn.inference.prediction import predictor_of
 from fairseq_posattn.inference.stream import LineNotes, warn
 from fairseq_posattn.inference.tokens import Lines, UnknownTokens
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
@@ -51,7 +50,7 @@ def _text_reader(
     trained: TrainedModel,
 ) -> tuple[Callable[[str, int], Tensor], UnknownTokens, LineNotes]:
     """Return a function from a line and its number to token ids, and what it counts."""
-    if translates(trained):
+    if trained.translates:
         lines = Lines(trained, trained.longest)
         notes = lines.notes()
 

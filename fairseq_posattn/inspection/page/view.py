@@ -220,6 +220,6 @@ def open_view(
 ) -> View:
     """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
     trained = load(checkpoint, data)
-    if translation.translates(trained):
+    if trained.translates:
         return TranslationView(trained, layers, names, **decoding)
     return ClassifierView(trained, layers, names)
