@@ -84,7 +84,7 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
 
     It ignores ``--sacrebleu``, too, although a warning advises it: that is ``--scoring sacrebleu``.
-    It divides by zero if there is nothing to translate, as in a shard without a batch.
+    It divides by zero in a shard without a batch.
     """
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
@@ -94,12 +94,13 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         cfg.scoring = "sacrebleu"
     try:
         return main(cfg, *args, **kwargs)
-    except ZeroDivisionError as error:  # of the timer, which never ran
+    except ZeroDivisionError:  # of the timer, which never ran
+        if shards <= 1:
+            raise
+        # fairseq shares batches, and there may be fewer
         subset = f"--gen-subset {cfg.dataset.gen_subset}"
-        if shards > 1:  # fairseq shares batches, and there may be fewer
-            logger.warning("%s: no batch is left for this shard, whose output is empty", subset)
-            return None
-        raise UsageError(f"{subset}: there is nothing to translate: all is too long") from error
+        logger.warning("%s: no batch is left for this shard, whose output is empty", subset)
+        return None
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

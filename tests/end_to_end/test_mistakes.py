@@ -105,7 +105,7 @@ MISTAKES = [
     ("generate", "--sampling", "--sampling --nbest --beam"),
     ("generate", "--model-overrides {'beem':2}", "--model-overrides 'beem': no such beam"),
     ("generate", "--lm-path MODEL", "--lm-path: PosAttnTransformer"),
-    ("generate", f"--max-source-positions 1 {SKIP}", "--gen-subset test: nothing to translate"),
+    ("generate", f"--max-source-positions 1 {SKIP}", "test: 12 of 12 too long (1, 1024)"),
     ("interactive", "--input FOLDER/latin.txt", "not UTF-8 0xe9"),
     ("interactive", "stdin=FOLDER/latin.txt", "not UTF-8 0xe9"),
     ("interactive", "stdin=FOLDER/long.txt", "too long 2001 1024"),

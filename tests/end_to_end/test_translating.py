@@ -131,6 +131,7 @@ def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
     without = partial(forked_commands.leave_out, "translate_shard")
     agree(by_fairseq(folder, user_dir, "generate", *flags, "0", before=without), generated)
     flags += ["0", "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
+    without = partial(forked_commands.leave_out, "translate_shard", "count_left_out")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):  # nothing is left
         by_fairseq(folder, user_dir, "generate", *flags, before=without)
 
