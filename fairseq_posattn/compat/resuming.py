@@ -116,12 +116,12 @@ def load_all_state(
     reset_optimizer: bool = False,
     *args: Any,
     reset_meters: bool = False,
+    **kwargs: Any,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
     with report_difference_in_training(self, filename), starting_average(self):
-        extra_state = load_checkpoint(
-            self, filename, reset_optimizer, *args, reset_meters=reset_meters
-        )
+        kwargs["reset_meters"] = reset_meters
+        extra_state = load_checkpoint(self, filename, reset_optimizer, *args, **kwargs)
     if extra_state:
         check_in_training(self, extra_state)
         load_ema_counter(self, extra_state)

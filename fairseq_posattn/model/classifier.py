@@ -19,7 +19,7 @@ from fairseq_posattn.model.mechanisms import build_activation, get_linear_dropou
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 
-# Numbers of padding that take a CPU longer than a further call of an encoder.
+# Features of padded positions that take a CPU longer than a further call of an encoder.
 WORTH_A_CALL = 1 << 16
 
 

@@ -282,7 +282,8 @@ def _scores(scoring: str) -> list[str]:
 
         ranges = divide([], list(map(int, lengths.split(","))))
         by_length = [size for size in ranges if LENGTHS in size]
-        names += [f"{name} {size}" for name in names[:-1] for size in by_length]
+        measured = [name for name in names if name not in ("ter", "average")]
+        names += [f"{name} {size}" for name in measured for size in by_length]
     return names
 
 

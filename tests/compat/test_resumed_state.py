@@ -135,7 +135,7 @@ def test_an_average_starts_at_the_weights_of_a_checkpoint_without_one(make_train
     path = str(FIXTURE / "checkpoint.pt")
     trainer = make_trainer()
     trainer.cfg.ema.store_ema = True
-    trainer.load_checkpoint(path, reset_optimizer=True)
+    trainer.load_checkpoint(path, reset_optimizer=True, reset_lr_scheduler=True)
     average = trainer.ema.get_model().state_dict()
     for name, weight in read_checkpoint(path)["model"].items():
         assert torch.equal(average[name], weight)
