@@ -85,33 +85,6 @@ def add_count(
     parser.add_argument(flag, type=positive, default=default, metavar="N", help=about)
 
 
-def add_data(parser: argparse._ActionsContainer) -> None:
-    """Add ``--data``, the folder of a trained model's data."""
-    parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarized data with the dictionaries and preparation.json (default: beside the "
-        "checkpoint, else the training data)",
-    )
-
-
-def add_checkpoint(parser: argparse.ArgumentParser, several: str = "", **options: Any) -> None:
-    """Add the argument ``checkpoint``, of which ``several`` says more, and ``--data``."""
-    about = f"checkpoint of fairseq-train, or its folder{several}"
-    parser.add_argument("checkpoint", help=about, **options)
-    add_data(parser)
-
-
-def add_model(parser: argparse.ArgumentParser, several: str = "", **options: Any) -> None:
-    """Add a checkpoint (:func:`add_checkpoint`) and which of its sublayers to show."""
-    add_checkpoint(parser, several, **options)
-    parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
-    about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
-    parser.add_argument(
-        "--sublayers", type=lambda names: names.split(","), metavar="NAME,...", help=about
-    )
-
-
 def run(
     parser: argparse.ArgumentParser,
     work: Callable[[argparse.Namespace], object],

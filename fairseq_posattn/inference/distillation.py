@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, map_chunks, say
+from fairseq_posattn.inference.options import import_user_dir
 from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.lines import file_lines
 
@@ -34,6 +35,7 @@ class Settings(NamedTuple):
     languages: Sequence[str]  # source and target of it
     best_of_beam: bool
     processes: int  # of this machine, which share its cores
+    user_dir: str | None  # imported by each process
     options: dict[str, Any]  # further arguments of translation.load
     batch: tuple[int, int]  # lines, and subwords with padding, in a batch at most
 
@@ -71,6 +73,8 @@ class Teacher:
             options["device"] = f"cuda:{int(name) % torch.cuda.device_count()}"
         if settings.processes > 1:
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // settings.processes))
+        if settings.user_dir:
+            import_user_dir(settings.user_dir)
         options["nbest"] = options["beam"] if settings.best_of_beam else 1
         translator = translation.load(settings.teachers, settings.data, unkpen=math.inf, **options)
         if translator.languages != tuple(settings.languages):

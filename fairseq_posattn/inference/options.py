@@ -1,13 +1,14 @@
-"""Options of commands that answer text line by line, and of the beam search."""
+"""Options of commands that use trained models: model, text, beam search, speed."""
 
 import contextlib
+import os
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fairseq_posattn.common.cli import add_count, add_data, positive
+from fairseq_posattn.common.cli import add_count, number_list, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
@@ -46,6 +47,46 @@ def search_settings(args: Namespace, flags: Iterable[str] = SEARCH) -> dict[str,
 
 def setting(flag: str) -> str:
     return flag[2:].replace("-", "_")
+
+
+def add_data(parser: _ActionsContainer) -> None:
+    """Add ``--data``, the folder of a trained model's data, and ``--user-dir``."""
+    about = "binarized data with the dictionaries and preparation.json (default: beside the "
+    about += "checkpoint, else the training data)"
+    parser.add_argument("--data", metavar="FOLDER", help=about)
+    add_user_dir(parser)
+
+
+def add_user_dir(parser: _ActionsContainer) -> None:
+    """Add ``--user-dir``, a folder that is imported when the option is read."""
+    about = "folder of your mechanisms and models, as for fairseq-train"
+    parser.add_argument("--user-dir", type=import_user_dir, metavar="FOLDER", help=about)
+
+
+def import_user_dir(folder: str) -> str:
+    """Import a folder as fairseq does, and return it."""
+    from fairseq_posattn.training.registered import utils
+
+    if not os.path.isfile(os.path.join(folder, "__init__.py")):
+        raise ArgumentTypeError(f"{folder} has no __init__.py; name the folder of a package")
+    utils.import_user_module(Namespace(user_dir=folder))
+    return folder
+
+
+def add_checkpoint(parser: ArgumentParser, several: str = "", **options: Any) -> None:
+    """Add the argument ``checkpoint``, of which ``several`` says more, and :func:`add_data`."""
+    about = f"checkpoint of fairseq-train, or its folder{several}"
+    parser.add_argument("checkpoint", help=about, **options)
+    add_data(parser)
+
+
+def add_model(parser: ArgumentParser, several: str = "", **options: Any) -> None:
+    """Add a checkpoint (:func:`add_checkpoint`) and which of its sublayers to show."""
+    add_checkpoint(parser, several, **options)
+    parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
+    about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
+    names: Any = {"type": lambda names: names.split(","), "metavar": "NAME,..."}
+    parser.add_argument("--sublayers", help=about, **names)
 
 
 def add_text(parser: ArgumentParser) -> None:

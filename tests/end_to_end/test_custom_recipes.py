@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,10 @@ def test_a_mechanism_of_the_user_is_a_row(recipe_run, capfd):
     capfd.readouterr()
     assert verify(Path("own.tar.gz")) == 0
     assert "Sharp, seed1: macro_f1 " in capfd.readouterr().out
+    (checkpoint,) = Path("checkpoints").rglob("transformer_classifier-*/*/checkpoint_best.pt")
+    posattn = [sys.executable, "-m", "fairseq_posattn.cli", "predict", checkpoint, "--cpu"]
+    for options, status in (["--user-dir", "mine"], 0), ([], 1), (["--user-dir", "none"], 2):
+        predicted = subprocess.run([*posattn, *options], input=b"fine 7\n", capture_output=True)
+        assert predicted.returncode == status, predicted.stderr
+        assert predicted.stdout.startswith((b"0\t", b"1\t")) == (status == 0)
+    assert predicted.stderr.endswith(b"none has no __init__.py; name the folder of a package\n")

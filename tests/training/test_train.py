@@ -15,6 +15,7 @@ import pytest
 from fairseq_posattn.cli import main
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference import options
 from fairseq_posattn.scoring.bleu import known_language
 from fairseq_posattn.training.commands import train
 from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command
@@ -340,7 +341,7 @@ def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkey
         (folder / f"test.{side}").touch()
         (folder / f"text/test.{side}").touch()
     (tmp_path / "saved").mkdir()
-    lines = train.following(Prepared(folder), tmp_path / "saved")
+    lines = train.following(Prepared(folder), tmp_path / "saved", "my plugin")
     assert ("test.score" in lines[1]) == (kind in ("ratings", "relatedness"))
     parse, accepted = argparse.ArgumentParser.parse_args, []
 
@@ -349,9 +350,12 @@ def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkey
         raise UsageError("parsed")
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    monkeypatch.setattr(options, "import_user_dir", str)
     commands = [part for line in lines for part in line.split(" | ") if "posattn" in part]
     for command in commands:
         assert main(shlex.split(command)[1:]) == 1
         if languages and (name := getattr(accepted[-1], "language", None)):
             known_language(name)
     assert len(accepted) == len(commands) >= 2
+    custom = [args.user_dir for args in accepted if getattr(args, "data", args) is None]
+    assert {*custom} == {"my plugin"}

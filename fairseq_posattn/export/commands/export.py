@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.options import DECODING, add_search, search_settings
+from fairseq_posattn.inference.options import DECODING, add_data, add_search, search_settings
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
 if TYPE_CHECKING:  # --help needs no PyTorch
@@ -41,7 +41,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
-    cli.add_data(parser)
+    add_data(parser)
     text = "also write model.onnx: a classifier, or a generation model's encoder, for any sizes"
     parser.add_argument("--onnx", action="store_true", help=text)
     text = "also write model.int8.onnx, an int8 classifier; of a generation model write the usual "

@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about = "prepared folder with the dictionaries of the teachers"
     parser.add_argument("--data", type=Path, metavar="FOLDER", required=True, help=about)
     parser.add_argument("--dest", type=Path, metavar="FOLDER", required=True, help="output folder")
+    options.add_user_dir(parser)
     about = "train on the original targets, too: each pair occurs with both"
     parser.add_argument("--keep-original", action="store_true", help=about)
     about = "take the hypothesis of the beam with the best sentence BLEU against the original "
@@ -88,6 +89,7 @@ def distill(args: Namespace) -> None:
         source.rules.languages,
         args.best_of_beam,
         args.processes,
+        args.user_dir,
         decoding | options.search_settings(args),
         (args.batch_size, args.max_tokens),
     )

@@ -18,6 +18,7 @@ from typing import Any
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.inference import options
 from fairseq_posattn.scoring import ranking
 
 POPULARITY = "popularity"
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser.add_argument("checkpoint", help=about)
     about = "binarized data with its text (default: the training data)"
     parser.add_argument("--data", metavar="FOLDER", help=about)
+    options.add_user_dir(parser)
     about = "split: train, valid, test or submission (without labels) (default: %(default)s)"
     parser.add_argument("--split", default="test", metavar="NAME", help=about)
     file: dict[str, Any] = {"type": output_file, "metavar": "FILE"}

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_count, add_data, natural
+from fairseq_posattn.common.cli import add_count, natural
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import options
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser = cli.make_parser(__doc__, prog)
     about = "checkpoints of fairseq-train, or folders of them, of different pairs of languages"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
-    add_data(parser)
+    options.add_data(parser)
     about = "address of this machine to listen at (default: %(default)s; 0.0.0.0 for all)"
     parser.add_argument("--host", default="127.0.0.1", help=about)
     about = "port to listen at (default: %(default)s); 0 for a free one"

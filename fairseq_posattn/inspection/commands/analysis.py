@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli, figures
-from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list
+from fairseq_posattn.common.cli import add_count, number_list
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import check_writable, write_json
+from fairseq_posattn.inference.options import add_checkpoint, add_model
 
 if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
     from fairseq_posattn.inspection.attention_layers import AttentionLayer

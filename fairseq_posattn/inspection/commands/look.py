@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import check_writable, write_text
-from fairseq_posattn.inference.options import DECODING
+from fairseq_posattn.inference.options import DECODING, add_model
 from fairseq_posattn.inference.stream import LineNotes, warn
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.plain_text import is_visible
@@ -42,7 +42,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     options: dict[str, Any] = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
     about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
     parser.add_argument("--serve", help=about, **options)
-    cli.add_model(parser)
+    add_model(parser)
     cli.add_count(parser, "--beam", int(DECODING["beam"]), "beam size")
     return parser
 

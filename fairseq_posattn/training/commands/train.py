@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric"), unread):
         return status
     print("next:")
-    for line in following(prepared, save_dir):
+    for line in following(prepared, save_dir, cli.value_of(extra, "--user-dir")):
         print(f"    {line}")
     return 0
 
@@ -334,39 +334,41 @@ class TrainingProgress:
 # The commands that follow a training, by kind of data.
 FOLLOWING = {
     "translation": """\
-posattn translate {saved} --input {data}/test.{source} --output {saved}/test.{target}
+posattn translate {model} --input {data}/test.{source} --output {saved}/test.{target}
 posattn score bleu --hypotheses {saved}/test.{target} --references {data}/test.{target}\
 {language}""",
     "summarization": """\
-posattn summarize {saved} --input {data}/test.source --output {saved}/test.target
+posattn summarize {model} --input {data}/test.source --output {saved}/test.target
 posattn score rouge --hypotheses {saved}/test.target --references {data}/test.target""",
     "classification": """\
-paste {inputs} | posattn predict {saved} --tokenizer none --output {saved}/test.predicted
+paste {inputs} | posattn predict {model} --tokenizer none --output {saved}/test.predicted
 posattn score labels --predictions {saved}/test.predicted --references {data}/text/test.label""",
     "tagging": """\
-posattn predict {saved} --input {data}/text/test.roles --props {data}/text/test.props \
+posattn predict {model} --input {data}/text/test.roles --props {data}/text/test.props \
 --output {saved}/test.props
 posattn score srl --gold {data}/text/test.props --predicted {saved}/test.props""",
     "recommendation": """\
-posattn rank {saved} --split test --scores {saved}/scores.tsv
+posattn rank {model} --split test --scores {saved}/scores.tsv
 posattn score ranking --scores {saved}/scores.tsv""",
 }
 
 
-def following(prepared: Prepared, save_dir: Path) -> list[str]:
+def following(prepared: Prepared, save_dir: Path, user_dir: str = "") -> list[str]:
     """Return the commands that follow: use, score, curves, look."""
     data, saved = shlex.quote(str(shown(prepared.folder))), shlex.quote(str(save_dir))
+    model = f"{saved} --user-dir {shlex.quote(user_dir)}" if user_dir else saved
     source, target = prepared.manifest.languages or ("", "")
     inputs = shlex.join(map(str, sorted((prepared.folder / "text").glob("test.input?"))))
     names = {"data": data, "saved": saved, "source": source, "target": target, "inputs": inputs}
+    names["model"] = model
     names["language"] = f" --language {target}" if is_language(target) else ""
     lines = FOLLOWING[prepared.kind].format(**names).splitlines()
     if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
         command = "translate" if prepared.kind == "translation" else "summarize"
-        lines = [f'echo "..." | posattn {command} {saved}']
+        lines = [f'echo "..." | posattn {command} {model}']
     if prepared.kind == "classification" and prepared.metric != "accuracy":
         lines[1] = lines[1].removesuffix("label") + "score"  # predictions are numbers
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
     if prepared.kind not in ("tagging", "recommendation"):  # their inputs are not sentences alone
-        lines.append(f"posattn look {saved} --serve")
+        lines.append(f"posattn look {model} --serve")
     return lines
