@@ -1,9 +1,28 @@
 """``config.json`` of exported models; ``options`` are those of fairseq's flags."""
 
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import PreTrainedConfig
+
+from fairseq_posattn.common.errors import UsageError
+
+# Arguments of other models of transformers that would change the output, with what to do instead.
+UNSUPPORTED = {
+    "output_attentions": "posattn look shows attention weights",
+    "output_hidden_states": "a forward hook of a layer reads them",
+    **dict.fromkeys(("inputs_embeds", "decoder_inputs_embeds"), "give tokens"),
+    **dict.fromkeys(("position_ids", "decoder_attention_mask"), "leave it out"),
+}
+
+
+def check_arguments(config: PreTrainedConfig, arguments: Mapping[str, Any]) -> None:
+    """Raise UsageError for a further argument of a call, or a setting, that has no effect."""
+    for name, fix in UNSUPPORTED.items():
+        value = arguments.get(name, getattr(config, name, None))
+        if value is not None and value is not False:
+            raise UsageError(f"{name}: exported models do not support it; {fix}")
 
 
 class PosAttnTextConfig(PreTrainedConfig):

@@ -10,7 +10,7 @@ from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
+from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, check_arguments, nested
 from fairseq_posattn.model.caches import IncrementalState, PositionCache
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
@@ -61,6 +61,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     config_class = PosAttnSeq2SeqConfig
     main_input_name = "input_ids"
+    accepts_loss_kwargs = False  # Trainer divides the loss by the steps that it accumulates
 
     def __init__(self, config: PosAttnSeq2SeqConfig):
         super().__init__(config)
@@ -101,7 +102,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         return_dict: bool | None = None,
-        **unused: Any,
+        **others: Any,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Compute logits of the next tokens, ``[B, T, V]``, and ``loss`` if there are labels.
 
@@ -112,6 +113,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             past_key_values: cache of an earlier call; only the last position is computed.
             labels: ``[B, T]``, -100 or the padding symbol where ignored.
         """
+        check_arguments(self.config, others)
         pad = self.config.pad_token_id
         if attention_mask is None and input_ids is not None:
             attention_mask = input_ids.ne(pad)

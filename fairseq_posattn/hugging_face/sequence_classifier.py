@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
+from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig, check_arguments
 from fairseq_posattn.model.classifier import ClassificationHead, Marks, SentenceEncoder
 from fairseq_posattn.model.sentence_batches import pad_right
 
@@ -19,6 +19,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
     config_class = PosAttnTextConfig
     base_model_prefix = "encoder"
+    accepts_loss_kwargs = False  # Trainer divides the loss by the steps that it accumulates
 
     def __init__(self, config: PosAttnTextConfig):
         super().__init__(config)
@@ -45,7 +46,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
-        **unused: Any,
+        **others: Any,
     ) -> SequenceClassifierOutput | tuple[Any, ...]:
         """Classify sentences, documents or pairs: logits ``[B, classes]``, and ``loss`` by labels.
 
@@ -55,6 +56,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             token_type_ids: ``[B, T]``, 1 in the second sentence of pairs.
             labels: ``[B]``, classes, or scores if the model has one output.
         """
+        check_arguments(self.config, others)
         pad = self.config.pad_token_id
         if attention_mask is not None:
             input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)

@@ -10,6 +10,7 @@ from test_export import TINY_TRANSFORMER
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.text import manifest
@@ -109,6 +110,17 @@ def test_sampling_ends_at_the_maximum_length(exported):
     inputs = tokenizer(["a b c d e"], return_tensors="pt")
     tokens = model.generate(**inputs, num_beams=1, do_sample=True, top_k=1, max_new_tokens=3)
     assert tokens[0, -1] == model.config.eos_token_id
+
+
+def test_arguments_without_effect_are_refused(exported):
+    model, tokenizer = exported
+    inputs = tokenizer(["a b c d e"], return_tensors="pt")
+    with pytest.raises(UsageError, match="output_attentions: exported models do not support it"):
+        model.generate(**inputs, output_attentions=True, return_dict_in_generate=True)
+    start = torch.tensor([[2]])
+    with pytest.raises(UsageError, match="inputs_embeds: "):
+        model(**inputs, decoder_input_ids=start, inputs_embeds=torch.zeros(1, 6, 8))
+    model(**inputs, decoder_input_ids=start, output_attentions=False)
 
 
 def test_labels_are_shifted_right_for_the_decoder(exported):

@@ -65,13 +65,27 @@ examples = [{**tokenizer(line), "labels": number % 2} for number, line in enumer
 settings = TrainingArguments(folder + "-trained", **common)
 trainer = Trainer(model, settings, DataCollatorWithPadding(tokenizer), examples, examples)
 """
+# Two batches of two make the update of four examples: their labels have equally many tokens.
 TRAIN = """
+def updated(size, accumulated):
+    options = dict(common, max_steps=1, per_device_train_batch_size=size, optim="sgd")
+    options["gradient_accumulation_steps"] = accumulated
+    again = type(model).from_pretrained(folder)
+    again.train = lambda mode=True: again  # no dropout
+    arguments = type(settings)(folder + "-run", **options)
+    type(trainer)(again, arguments, trainer.data_collator, examples).train()
+    return torch.cat([value.flatten() for value in again.state_dict().values()])
+
+
+difference = (updated(2, 2) - updated(4, 1)).abs().max().item()
+accumulated = difference < 1e-3 * (updated(2, 2) - updated(2, 1)).abs().max().item()
 before = trainer.evaluate()["eval_loss"]
 trainer.train()
 trainer.save_model()
 after = trainer.evaluate()["eval_loss"]
 again = type(model).from_pretrained(folder + "-trained").eval()
 same = torch.equal(answer(again), answer(model.eval()))
+same = same and accumulated
 print(json.dumps({"answers": answers, "before": before, "after": after, "same": same}))
 """
 
