@@ -81,8 +81,9 @@ def test_each_kind_of_data_trains_and_is_scored(tiny, tmp_path):
 
     with open(tmp_path / "data" / "sick" / "input0" / "dict.txt", "a") as dictionary:
         dictionary.write("another 1\n")
-    replaced = tiny(*arguments, data=None, refused=True)
-    assert "/seed1 was trained on other data than " in replaced
+    for table, refused in ([], True), (["--table"], False):
+        replaced = tiny(*arguments, *table, data=None, refused=refused)
+        assert "/seed1 was trained on other data than " in replaced
 
 
 def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path):
