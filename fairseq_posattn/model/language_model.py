@@ -63,6 +63,7 @@ class PretrainedLanguageModel(nn.Module):
         ``[N]``, the mean negative log-likelihood of tokens and end, are appended to ``losses``.
         """
         pad = self.marks.pad
+        tokens = tokens[:, : self.longest - 1]  # a row that was cut has no end
         tokens = F.pad(F.pad(tokens, (1, 0), value=self.marks.bos), (0, 1), value=pad)
         tokens = tokens.scatter(1, tokens.ne(pad).sum(1, keepdim=True), self.marks.eos)
         padding = tokens.eq(pad)

@@ -115,7 +115,7 @@ class Prepared:
         flags += ["--criterion", str(self.manifest.criterion)]
         if classes := self.manifest.classes:
             flags += ["--num-classes", str(classes)]
-        if (self.manifest.longest_text or 0) >= POSITIONS:
+        if (self.manifest.longest_text or 0) >= POSITIONS - 1:  # GPT reads one token less
             flags += ["--max-positions", str(POSITIONS), "--shorten-method", "truncate"]
         if features:
             paths = [self.folder / VECTORS, self.folder.parent / VECTORS]  # of folds

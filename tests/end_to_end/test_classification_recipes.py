@@ -104,6 +104,8 @@ def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path
         assert torch.equal(saved[f"encoder.language_model.{weight}"], tensor)
     assert predictor([("BA cue0", "be ba")])[0].label in predictor.names
     assert not predictor.unknown.unknown
+    with pytest.warns(UserWarning, match="1 text was cut to the 63 tokens that the model reads"):
+        predictor([("ba " * 80, "be ba")])
     with pytest.raises(UsageError, match="a model with --language-model cannot be exported"):
         export(str(checkpoint), str(tmp_path / "exported"))
     arguments = ["--rows", row, "--datasets", "snli", "--data", data, "--out", tmp_path]

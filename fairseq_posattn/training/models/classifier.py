@@ -74,8 +74,8 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         None,
         "folder of Hugging Face's openai-gpt, the language model of Radford et al. (2018), to "
         "fine-tune: the states of its last layer replace token embeddings, and its config.json "
-        "replaces --encoder-embed-dim. Prepare the data with posattn prepare --language-model "
-        "FOLDER; see --language-model-weight",
+        "replaces --encoder-embed-dim; its positions limit --max-positions. Prepare the data with "
+        "posattn prepare --language-model FOLDER; see --language-model-weight",
         free=True,
     )
     language_model_config: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
@@ -167,6 +167,8 @@ class PosAttnClassifier(LogitsModel):
             if settings is not None:  # training writes them into checkpoints
                 settings.language_model_config = cfg.language_model_config
         encoder = SentenceEncoder(cfg, embed_tokens, marks, language_model)
+        if language_model is not None:  # data and new texts are cut to it
+            task.cfg.max_positions = encoder.longest
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:

@@ -41,7 +41,7 @@ def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
     PosAttnClassifier.add_args(parser)
     cfg = parser.parse_args([*([*TINY, *TINY_OF.get(arch, ())] if tiny else ()), *flags])
     cfg.arch = arch
-    task = SimpleNamespace(source_dictionary=words or dictionary(), encodes_pairs=pairs)
+    task = SimpleNamespace(cfg=cfg, source_dictionary=words or dictionary(), encodes_pairs=pairs)
     model = models.build_model(cfg, task)
     model.register_classification_head(HEAD, num_classes=classes)
     return model

@@ -132,6 +132,8 @@ def test_a_sentence_longer_than_its_positions_is_refused(folder):
     assert scores(model, *[classifier_builder.sentences(62)] * 2).shape == (1, 5)
     with pytest.raises(UsageError, match="64 tokens is longer"):
         scores(model, *[classifier_builder.sentences(63)] * 2)
+    cut, short = classifier_builder.sentences(63)[:, :63], classifier_builder.sentences(61)
+    torch.testing.assert_close(scores(model, cut, short), scores(model, cut[:, :62], short))
 
 
 def remove(*names):
