@@ -26,12 +26,12 @@ def test_unconstrained_decoding_takes_each_words_best_tag():
     assert best_tags(scores, torch.tensor([2, 1])) == [[1, 0], [2]]
 
 
-def test_forbidden_pairs_change_the_label_inside_an_argument():
+def test_forbidden_pairs_begin_or_change_an_argument_inside():
     forbidden = forbidden_pairs(TAGS)
-    pairs = itertools.product(enumerate(TAGS), repeat=2)
+    pairs = itertools.product(enumerate([*TAGS, "start"]), enumerate(TAGS))
     assert {(before, after) for (i, before), (j, after) in pairs if forbidden[i, j]} == {
         *(("B-A0", "I-A1"), ("I-A0", "I-A1"), ("B-A1", "I-A0"), ("I-A1", "I-A0")),
-        *(("B-V", "I-A0"), ("B-V", "I-A1")),
+        *itertools.product(("B-V", "O", "start"), ("I-A0", "I-A1")),
     }
 
 
@@ -44,7 +44,7 @@ def test_constrained_decoding_returns_the_best_allowed_sequence(length):
     allowed = [
         path
         for path in itertools.product(range(len(TAGS)), repeat=length)
-        if not any(forbidden[pair] for pair in itertools.pairwise(path))
+        if not any(forbidden[pair] for pair in itertools.pairwise([-1, *path]))
     ]
     best = max(allowed, key=lambda path: sum(scores[i, tag] for i, tag in enumerate(path)))
     assert best_tags(scores[None], torch.tensor([length]), forbidden) == [list(best)]

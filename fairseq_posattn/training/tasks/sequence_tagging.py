@@ -27,7 +27,7 @@ class TaskConfig(FairseqDataclass):
     max_positions: int = flag(256, "maximal words of a sentence")
     constrained_decoding: bool = flag(
         False,
-        "decode with the Viterbi algorithm so that no I-Y follows another label; otherwise take "
+        "decode with the Viterbi algorithm so that I-Y follows B-Y or I-Y alone; otherwise take "
         "each word's best tag, as published",
     )
     seed: int = II("common.seed")
@@ -101,16 +101,19 @@ class SequenceTaggingTask(FairseqTask):
 
 
 def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) -> list[list[int]]:
-    """Return the best tags of ``scores [B, T, K]``, without ``forbidden`` pairs (Viterbi)."""
+    """Return the best tags of ``scores [B, T, K]``, without ``forbidden`` pairs (Viterbi).
+
+    The last row of ``forbidden`` is that of the sentence's start.
+    """
     if forbidden is None:
         best = scores.argmax(-1)
         return [row[:length] for row, length in zip(best.tolist(), lengths.tolist(), strict=True)]
     penalty = torch.zeros(forbidden.shape, device=scores.device).masked_fill(forbidden, -torch.inf)
     paths = []
     for row, length in zip(scores.float(), lengths.tolist(), strict=True):
-        best, came_from = row[0], []
+        best, came_from = row[0] + penalty[-1], []
         for step in row[1:length]:
-            best, previous = (best[:, None] + penalty).max(0)
+            best, previous = (best[:, None] + penalty[:-1]).max(0)
             best = best + step
             came_from.append(previous)
         path = [int(best.argmax())]
@@ -121,13 +124,13 @@ def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) 
 
 
 def forbidden_pairs(tags: Sequence[str]) -> Tensor:
-    """Return where ``I-Y`` would follow another label: bool ``[K, K]``, [before, after]."""
-    labels = [tag[2:] if tag[:2] in ("B-", "I-") else None for tag in tags]
+    """Return where ``I-Y`` would follow neither ``B-Y`` nor ``I-Y``: bool ``[K + 1, K]``.
+
+    Rows are the tag before, the last one the sentence's start.
+    """
+    labels = [tag[2:] if tag[:2] in ("B-", "I-") else None for tag in (*tags, "O")]
     return torch.tensor(
-        [
-            [after.startswith("I-") and label is not None and label != after[2:] for after in tags]
-            for label in labels
-        ]
+        [[after.startswith("I-") and label != after[2:] for after in tags] for label in labels]
     )
 
 
