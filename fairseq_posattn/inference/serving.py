@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
@@ -101,7 +101,7 @@ class Batches:
                     result.set_exception(Refused(500, str(error)))
             return []
         self.counts["lines_total"] += len(lines)
-        self.counts["batches_total"] += 1
+        self.counts["batches_total"] += bool(lines)
         self.counts["seconds_total"] += time.perf_counter() - started  # type: ignore[assignment]
         for some, result in requests:
             translations = [next(results) for _ in some]
@@ -126,10 +126,13 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
 
     async def translate(request: Request) -> JSONResponse:
         try:
-            answer, status = await _translated(await _fields(request, limits.body), models), 200
+            fields = await _fields(request, limits.body)
+            answer, status = await _while_connected(request, _translated(fields, models)), 200
         except Refused as error:
             status, reason = error.args
             answer = {"error": reason}
+        except ClientDisconnect:
+            answer, status = {}, 499  # nobody reads it
         counts[f'requests_total{{status="{status}"}}'] += 1
         return JSONResponse(answer, status, {"Retry-After": "1"} if status == 429 else None)
 
@@ -180,6 +183,24 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
     if not isinstance(fields, dict):
         raise Refused(400, 'the request is no JSON object; send {"q": ..., "source": ...}')
     return fields
+
+
+async def _while_connected(
+    request: Request, work: Coroutine[Any, Any, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the result of ``work``; cancel it and raise ClientDisconnect if the client is gone."""
+
+    async def wait_for_end() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    result, end = asyncio.create_task(work), asyncio.create_task(wait_for_end())
+    await asyncio.wait([result, end], return_when=asyncio.FIRST_COMPLETED)
+    if not result.done():
+        result.cancel()
+        raise ClientDisconnect
+    end.cancel()
+    return result.result()
 
 
 async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) -> dict[str, Any]:

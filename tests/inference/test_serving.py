@@ -17,7 +17,7 @@ import pytest
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
 from fairseq_posattn.inference.commands import serve
-from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested
+from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested, application
 
 pytest.importorskip("uvicorn")
 COMMAND = [sys.executable, "-m", "fairseq_posattn.cli", "serve", str(CHECKPOINT), "--cpu"]
@@ -180,6 +180,24 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
         return refused.value.args[0]
 
     assert asyncio.run(fill()) == 429
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_client_that_hangs_up_is_not_waited_for(is_whole, translator):
+    body = b'{"q": "A", "source": "de", "target": "en"}'
+    part = {"type": "http.request", "body": body, "more_body": not is_whole}
+    events, answers = iter([part, {"type": "http.disconnect"}]), []
+
+    async def receive():
+        return next(events)
+
+    async def send(message):
+        answers.append(message)
+
+    app = application([translator], Limits())  # nothing translates
+    scope = {"type": "http", "method": "POST", "path": "/translate", "headers": []}
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), 30))
+    assert answers[0]["status"] == 499
 
 
 def test_what_cannot_be_served_is_one_line(url, capsys):
