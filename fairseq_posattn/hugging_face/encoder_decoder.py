@@ -100,6 +100,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         encoder_outputs: BaseModelOutput | None = None,
         past_key_values: IncrementalState | None = None,
         labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         use_cache: bool | None = None,
         return_dict: bool | None = None,
         **others: Any,
@@ -112,6 +113,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far; default: shifted labels.
             past_key_values: cache of an earlier call; only the last position is computed.
             labels: ``[B, T]``, -100 or the padding symbol where ignored.
+            num_items_in_batch: labels of all batches of an update, to divide the loss by.
         """
         check_arguments(self.config, others)
         pad = self.config.pad_token_id
@@ -138,6 +140,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         if labels is not None:
             targets = labels.masked_fill(labels.eq(pad), NO_LABEL)
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_LABEL)
+            if num_items_in_batch is not None:  # Trainer's, if it accumulates gradients
+                loss = loss * targets.ne(NO_LABEL).sum() / num_items_in_batch
         output = Seq2SeqLMOutput(
             loss=loss, logits=logits, past_key_values=past, encoder_last_hidden_state=encoded
         )

@@ -45,6 +45,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
         return_dict: bool | None = None,
         **others: Any,
     ) -> SequenceClassifierOutput | tuple[Any, ...]:
@@ -55,6 +56,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             attention_mask: ``[B, T]``, 0 where padded; default: where tokens are padding.
             token_type_ids: ``[B, T]``, 1 in the second sentence of pairs.
             labels: ``[B]``, classes, or scores if the model has one output.
+            num_items_in_batch: labels of all batches of an update, to divide the loss by.
         """
         check_arguments(self.config, others)
         pad = self.config.pad_token_id
@@ -74,6 +76,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))
         elif labels is not None:
             loss = F.cross_entropy(logits, labels)
+        if loss is not None and num_items_in_batch is not None:  # Trainer accumulates gradients
+            loss = loss * len(logits) / num_items_in_batch
         output = SequenceClassifierOutput(loss=loss, logits=logits)
         return output.to_tuple() if return_dict is False else output
 

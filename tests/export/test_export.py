@@ -144,6 +144,23 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
     assert cached.tolist() == whole.tolist()
 
 
+@pytest.mark.parametrize(
+    "build, options, labels",
+    [
+        ("classifier", ("swem_classifier", *TINY_CLASSIFIER), torch.tensor([0, 2, 2])),
+        ("translator", ("posattn_transformer", *TINY_TRANSFORMER), sentences(9, 4, 2, seed=1)),
+    ],
+)
+@torch.inference_mode()
+def test_losses_of_parts_of_an_update_are_summed(build, options, labels, request, tmp_path):
+    """``Trainer`` calls the model so with gradient_accumulation_steps."""
+    path, _ = request.getfixturevalue(build)(*options)
+    model, source, count = export(path, tmp_path / "out").model, sentences(7, 1, 12), labels.ne(PAD)
+    parts = ((source[rows], labels[rows]) for rows in (slice(1), slice(1, 3)))
+    losses = [model(x, labels=y, num_items_in_batch=count.sum()).loss for x, y in parts]
+    close(sum(losses), model(source, labels=labels).loss)
+
+
 @torch.inference_mode()
 def test_a_translator_in_another_precision(translator, tmp_path):
     flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER["options"].split()]
