@@ -61,7 +61,6 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     config_class = PosAttnSeq2SeqConfig
     main_input_name = "input_ids"
-    accepts_loss_kwargs = False  # Trainer divides the loss by the steps that it accumulates
 
     def __init__(self, config: PosAttnSeq2SeqConfig):
         super().__init__(config)

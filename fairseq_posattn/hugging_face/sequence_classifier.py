@@ -19,7 +19,6 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
     config_class = PosAttnTextConfig
     base_model_prefix = "encoder"
-    accepts_loss_kwargs = False  # Trainer divides the loss by the steps that it accumulates
 
     def __init__(self, config: PosAttnTextConfig):
         super().__init__(config)
