@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about = "port to listen at (default: %(default)s); 0 for a free one"
     parser.add_argument("--port", type=natural, default=5000, metavar="N", help=about)
     add_count(parser, "--batch-size", 32, "lines that are translated together, at most")
-    add_count(parser, "--max-waiting", 1024, "lines that may wait; further requests get 429")
+    about = "lines that may wait; further requests get 429, and one with more lines gets 413"
+    add_count(parser, "--max-waiting", 1024, about)
     add_count(parser, "--max-body", 1 << 20, "bytes of a request; larger ones get 413")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     parser.add_argument("--int8", action="store_true", help="int8 inference on the CPU")
