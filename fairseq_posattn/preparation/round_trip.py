@@ -10,6 +10,7 @@ from pathlib import Path
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SIDES
+from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
@@ -73,7 +74,7 @@ def measure(
             back.append(join(whole_words(" ".join(subwords), rules.subwords)))
         changed = [pair for pair in zip(lines, back, strict=True) if pair[0] != pair[1]]
         share = 1 - len(changed) / max(len(lines), 1)
-        scores = _scores(back, lines) if changed else PERFECT
+        scores = _scores(back, lines, language) if changed else PERFECT
         measured[side] = {"lines": round(share, 4), **scores}
         if share < ENOUGH:
             before, after = min(changed, key=lambda pair: len(pair[0]))
@@ -84,14 +85,19 @@ def measure(
     return measured
 
 
-def _scores(back: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
-    """Return BLEU and chrF in percent; BLEU of characters where words are not separated."""
+def _scores(back: Sequence[str], lines: Sequence[str], language: str) -> dict[str, float]:
+    """Return BLEU and chrF in percent, BLEU by the language's tokenizer.
+
+    It is of characters where words are not separated, in a language without one and in summaries.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     letters = sum(map(len, lines))
     unspaced = sum(len(UNSPACED.findall(line)) for line in lines)
-    tokenize = "char" if 2 * unspaced > letters else "13a"
+    tokenize = tokenizer_of(language)[0]
+    if tokenize == "13a" and 2 * unspaced > letters:
+        tokenize = "char"
     metrics = {"bleu": BLEU(tokenize=tokenize, force=True, effective_order=True), "chrf": CHRF()}
     return {
         name: round(metric.corpus_score(back, [lines]).score, 2) for name, metric in metrics.items()

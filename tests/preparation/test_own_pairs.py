@@ -423,7 +423,14 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, capsys, kind
     [("很去书。 读猫。", False), ("วันนี้ ไป", False), ("नमस्ते यह है", True), ("a b c d", True)],
 )
 def test_spaces_count_in_scores_of_scripts_that_separate_words(text, lost):
-    assert (round_trip._scores([text.replace(" ", "")], [text])["bleu"] < 99) == lost
+    assert (round_trip._scores([text.replace(" ", "")], [text], "source")["bleu"] < 99) == lost
+
+
+@pytest.mark.parametrize(("language", "lost"), [("zh_TW", False), ("fr", True)])
+def test_the_round_trip_has_the_tokenizer_by_which_translations_are_scored(language, lost):
+    text = "在 Windows 中 Firefox 和 Chrome"  # fewer than half are Chinese characters
+    back = text.replace("在 ", "在").replace(" 和 ", "和")
+    assert (round_trip._scores([back], [text], language)["bleu"] < 99) == lost
 
 
 @pytest.mark.parametrize("cased", [True, False])
