@@ -119,7 +119,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         super().__init__(vocab_file, **{**kwargs, **settings, "model_input_names": names})
 
     def split(self, text: str) -> str:
-        words = RULES[self.words](text)
+        words = RULES[self.words](text.replace("\t", " "))  # as in training
         return self.cut(words.lower() if self.lower else words)
 
     def prepare_for_model(  # type: ignore[override]  # the others are by name

@@ -72,6 +72,8 @@ def tokenizer(folder: Path, rules: Manifest, language: str) -> Callable[[str], s
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
 
     def tokenize(line: str) -> str:
+        if not rules.languages:  # a TAB separates the sentences of labeled pairs
+            line = line.replace("\t", " ")
         text = one_line(to_words(in_form(line, rules.normalize)))
         return text.lower() if lower else text
 

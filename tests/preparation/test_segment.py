@@ -1,6 +1,7 @@
 """``posattn segment``: plain text to the subwords of prepared data, and back."""
 
 import io
+import json
 import shutil
 import sys
 from types import SimpleNamespace
@@ -88,6 +89,19 @@ def test_texts_are_cut_as_in_training_and_labeled_text_is_lower_cased(segment, f
     assert segment(b"So, Well.\n", folder) == (0, b"so , well .\n", b"")
     status, _, error = segment(b"", folder, "--side", "target")
     assert status == 1 and b"--side target: " in error and b"has labels there" in error
+
+
+def test_a_tab_in_labeled_text_is_a_space_as_in_training(segment, folder):
+    options = {"byte_fallback": True, "normalization_rule_name": "identity"}
+    train_sentencepiece(["ab ba"] * 20, 264, folder / "text/spm", **options, model_type="bpe")
+    labels = {"corpus": "own", "task": "sentence_prediction", "word_rule": "text"}
+    manifest.write(folder, Manifest(subwords="sentencepiece", **labels))
+    assert segment(b"ab\tba\n", folder) == segment(b"ab ba\n", folder)
+    from fairseq_posattn.hugging_face import PosAttnClassifierTokenizer
+
+    (folder / "vocab.json").write_text(json.dumps({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}))
+    tokenizer = PosAttnClassifierTokenizer(str(folder / "vocab.json"), words="text")
+    assert tokenizer.tokenize("ab\tba") == tokenizer.tokenize("ab ba")
 
 
 def test_subwords_of_gpt_are_joined():
