@@ -11,6 +11,7 @@ from typing import Any
 
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
+from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
@@ -25,6 +26,7 @@ from fairseq_posattn.common.files import locked
 from fairseq_posattn.compat.checks import check_data
 from fairseq_posattn.compat.patching import Function, around, generation_loop, instead
 from fairseq_posattn.text import manifest
+from fairseq_posattn.text.languages import code_of
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 
@@ -150,6 +152,16 @@ def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
 def join_sentencepieces(self: Any, x: str) -> str:
     """Join SentencePiece's subwords with bytes for ``--bpe sentencepiece``."""
     return whole_words(x, "sentencepiece")
+
+
+@instead(MosesTokenizer, "__init__")
+def read_region_codes(self: Any, cfg: Any) -> None:
+    """Take Moses' rules of fr for fr_CA, as ``posattn prepare``; fairseq takes those of English."""
+    import sacremoses
+
+    source, target = (name and code_of(name) for name in (cfg.source_lang, cfg.target_lang))
+    self.cfg = cfg
+    self.tok, self.detok = sacremoses.MosesTokenizer(source), sacremoses.MosesDetokenizer(target)
 
 
 # --- from_pretrained: archives are unpacked safely, and plain text is translated ------------------

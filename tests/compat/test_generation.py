@@ -14,6 +14,7 @@ import pytest
 import torch
 from fairseq import file_utils, options, scoring, utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
@@ -29,6 +30,7 @@ from fairseq_posattn.compat.generation import translate_shard
 from fairseq_posattn.inference import translation
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.moses import RULES
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 
@@ -84,6 +86,13 @@ def test_wordpieces_are_joined(subwords, words):
     assert SentencepieceBPE.decode(None, pieces) == "a\u2603b\u00a0 c"
     fairseqs = data_utils.post_process.__wrapped__
     assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
+
+
+def test_moses_reads_codes_with_regions():
+    cfg = MosesTokenizerConfig(source_lang="fr_CA", target_lang="fr_CA", moses_no_dash_splits=True)
+    tokenizer, text = MosesTokenizer(cfg), "L'eau, d'accord ?"
+    assert tokenizer.encode(text) == RULES["moses-escaped"]("fr_CA")(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 def test_unknown_words_are_replaced_by_aligned_words():
