@@ -51,6 +51,11 @@ def write(
         text += ', "Another one."' if config.encodes_pairs else ""
         pipeline, auto = "text-classification", "AutoModelForSequenceClassification"
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
+        if trained.task.cfg.regression_target:
+            result = "model(**inputs).logits.item()"
+            if config.num_labels > 1:
+                scores = "model(**inputs).logits.softmax(-1)[0].tolist()"
+                result = f"sum(score * p for score, p in enumerate({scores}, start=1))"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data: dict[str, str | None] = {"languages": " to ".join(languages)}
@@ -85,7 +90,7 @@ def _model(trained: TrainedModel, config: Any) -> dict[str, Any]:
     rows = {"architecture": getattr(trained.config, "_name", None), "parameters": f"{count:,}"}
     if not config.is_encoder_decoder:
         rows |= {name: options[name] for name in ("encoder", "pooling")}
-        return rows | {"classes": ", ".join(config.id2label.values())}
+        return rows | {"classes": config.num_labels > 1 and ", ".join(config.id2label.values())}
     for side in ("encoder", "decoder"):
         rows[side] = f"{options[f'{side}_layers']} layers of {options[f'{side}_sublayers']}"
     return rows

@@ -17,8 +17,9 @@ from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
-from fairseq_posattn.scoring.labels import label_of
+from fairseq_posattn.scoring.labels import ROOT_OF_MEAN, label_of, numeric_scores
 from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.significance import Group
 
 BATCH = 32
 Batches = list[tuple[list[int], dict[str, Tensor]]]
@@ -40,32 +41,48 @@ def compare(
     results = []
     for name, (outputs, seconds) in timed.items():
         measured = [] if labels is None else [quality(outputs)]
-        agreement = sum(map(operator.eq, outputs, expected)) / len(lines)
-        measured += [f"agrees on {agreement:.1%}", f"{len(lines) / seconds:,.1f} lines per second"]
+        measured += [_agreement(outputs, expected), f"{len(lines) / seconds:,.1f} lines per second"]
         results.append(f"{name}: {', '.join(measured)}")
     return results
 
 
+def _agreement(outputs: list[Any], expected: list[Any]) -> str:
+    if isinstance(outputs[0], float):
+        return f"differs by at most {max(map(abs, map(operator.sub, outputs, expected))):.1g}"
+    return f"agrees on {sum(map(operator.eq, outputs, expected)) / len(outputs):.1%}"
+
+
 def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None) -> Forms:
     """Return the forms of a classifier by name, and their quality measure."""
-    known: dict[str, Any] = exported.model.config.label2id or {}
+    config = exported.model.config
+    known: dict[str, Any] = config.label2id or {}
     names = [label_of(label) for label in labels or ()]
     for label in names:
-        if label not in known:
+        if config.num_labels > 1 and label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
-    def quality(classes: list[int]) -> str:
+    def quality(answers: list[Any]) -> str:
+        if config.num_labels == 1:
+            scores = numeric_scores(answers, names)
+            if not scores:
+                raise UsageError("--labels: must be a number a line, as the model's scores are")
+            return f"RMSE {Group(ROOT_OF_MEAN, [scores['rmse']]).mean:.4f}"
         right = [known[label] for label in names]
-        return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
+        return f"accuracy {sum(map(operator.eq, answers, right)) / len(right):.1%}"
 
-    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> Any:
-        return onnx.run(session, inputs.values()).argmax(-1).tolist()
+    def answers(logits: Any) -> list[Any]:
+        best = logits.argmax(-1) if config.num_labels > 1 else logits[:, 0]
+        result: list[Any] = best.tolist()
+        return result
+
+    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[Any]:
+        return answers(onnx.run(session, inputs.values()))
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     model, graphs = exported.model, {"ONNX": onnx.NAME, "ONNX, int8": onnx.INT8}
     forms: dict[str, Form]
-    forms = {"PyTorch": lambda **inputs: model(**inputs).logits.argmax(-1).tolist()}
+    forms = {"PyTorch": lambda **inputs: answers(model(**inputs).logits)}
     for title, name in graphs.items():
         session = onnxruntime.InferenceSession(folder / name, options)
         forms[title] = partial(run_graph, session)

@@ -21,6 +21,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
     base_model_prefix = "encoder"
 
     def __init__(self, config: PosAttnTextConfig):
+        if config.num_labels == 1:  # else pipelines apply a sigmoid to the score
+            config.problem_type = "regression"
         super().__init__(config)
         cfg = Namespace(**(config.options or {}))
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)

@@ -3,15 +3,18 @@
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from classifier_builder import HEAD, PAD, TINY_OF, sentences
 from classifier_builder import TINY as TINY_CLASSIFIER
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.inference import prediction
 from fairseq_posattn.training.presets import ARCHITECTURES
 
 CLASSIFIERS = ARCHITECTURES["posattn_classifier"]
@@ -97,6 +100,26 @@ def test_pairs_are_distinguished_by_token_types(classifier, tmp_path):
     close(exported.model(**inputs).logits, expected)
     with pytest.raises(ValueError, match="token_type_ids: missing for a model of pairs"):
         exported.model(inputs["input_ids"])
+
+
+@pytest.mark.parametrize(("criterion", "classes"), [("rating_regression", 1), ("relatedness", 3)])
+def test_scores_are_those_of_posattn_predict(criterion, classes, classifier, tmp_path, capsys):
+    """The model card prints them, and of a single score so does the pipeline."""
+    flags = [*TINY_CLASSIFIER, f"--criterion={criterion}"]
+    task, pair = "sentence_pair_prediction", ("word1 word2", "word3")
+    path, _ = classifier("swem_classifier", *flags, task=task, classes=classes)
+    score = prediction.load(path)(pair).score
+    folder = str(tmp_path / "out")
+    export(path, folder)
+    code = Path(folder, "README.md").read_text().split("```python\n")[1].split("```")[0]
+    for shown, actual in (("out", folder), ("A sentence.", pair[0]), ("Another one.", pair[1])):
+        code = code.replace(f'"{shown}"', f'"{actual}"')
+    exec(code, {})
+    assert float(capsys.readouterr().out.splitlines()[-1]) == pytest.approx(score, abs=1e-4)
+    if classes == 1:
+        classify = transformers.pipeline("text-classification", folder)
+        answer = classify({"text": pair[0], "text_pair": pair[1]})
+        assert answer["score"] == pytest.approx(score, abs=1e-4)
 
 
 @torch.inference_mode()

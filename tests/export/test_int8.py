@@ -13,7 +13,7 @@ from fairseq_posattn.export import int8, onnx
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.hugging_face import in_int8
-from fairseq_posattn.inference import translation
+from fairseq_posattn.inference import prediction, translation
 
 pytestmark = pytest.mark.slow  # each exports a model
 FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
@@ -32,6 +32,21 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     weights = map(numpy_helper.to_array, load(folder / onnx.INT8).graph.initializer)
     largest = [abs(weight.astype(int)).max() for weight in weights if weight.dtype == "int8"]
     assert largest and max(largest) <= 64  # two products fit 16 bits
+
+
+def test_int8_of_scores_is_measured_by_their_errors(classifier, tmp_path):
+    flags = [*TINY_CLASSIFIER, "--criterion=rating_regression"]
+    path, _ = classifier("swem_classifier", *flags, classes=1)
+    exported = export(path, tmp_path / "out")
+    onnx.write(exported.model, tmp_path / "out")
+    onnx.quantise(tmp_path / "out")
+    lines = [f"word{n % 20} word{n % 7}" for n in range(40)]
+    scores = [str(result.score) for result in prediction.load(path)(lines)]
+    said = int8.compare(exported, tmp_path / "out", lines, scores)
+    assert said[0].startswith("PyTorch: RMSE 0.0000, differs by at most 0, ")
+    assert all("differs by at most " in line for line in said)
+    with pytest.raises(UsageError, match="--labels: must be a number a line"):
+        int8.compare(exported, tmp_path / "out", lines, ["good"] * 40)
 
 
 def test_unknown_labels_and_texts_that_are_no_pair_are_named(classifier, tmp_path):
