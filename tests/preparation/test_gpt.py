@@ -43,7 +43,7 @@ def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
     assert split("BA cue deba ßc") == "ba</w> c u e</w> d e ba</w> <unk> c</w>"
 
 
-def test_another_model_splits_the_text_again(tmp_path, fairseq_here):
+def test_another_model_splits_the_text_again(tmp_path, fairseq_here, capsys):
     parses = {"sentence1_binary_parse": "ba", "sentence2_binary_parse": "de"}
     row = json.dumps({"gold_label": "neutral", **parses})
     write_folder(tmp_path / "source", dict.fromkeys(SNLI_FILES.values(), row))
@@ -53,6 +53,7 @@ def test_another_model_splits_the_text_again(tmp_path, fairseq_here):
         write_language_model(tmp_path / "openai-gpt", text)
         assert prepare("classification", arguments) == 0
         assert lines(tmp_path / "snli/text/train.input0") == [split]
+        assert f"-- --language-model {tmp_path}/openai-gpt --lr 6.25e-5" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

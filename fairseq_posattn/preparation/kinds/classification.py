@@ -236,7 +236,8 @@ class ClassificationPreparation(Preparation):
             start = template.start
         folder = dest / "fold0" if corpus.cross_validated else None
         model = options.language_model
-        extra = ["--language-model", str(model)] if model else ()
+        # The rate of Radford et al. (2018): that of new models would undo the pre-training.
+        extra = ["--language-model", str(model), "--lr", "6.25e-5"] if model else ()
         return report.next_commands(corpus, dest, True, folder, extra, start)
 
 
