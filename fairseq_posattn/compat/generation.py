@@ -53,6 +53,12 @@ def forbid_repetition(
     return lprobs
 
 
+@around(search.DiverseBeamSearch, "__init__")
+def end_hypotheses(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
+    """Find two candidates for each hypothesis: fairseq 0.12 finds one, and goes on after ends."""
+    init(self, *args, **{"candidate_multiple": 2, **kwargs})
+
+
 @around(search.DiverseBeamSearch, "step")
 def index_groups_by_batch(
     search: Function, self: Any, step: int, lprobs: Any, scores: Any, tokens: Any, numbers: Tensor

@@ -141,6 +141,19 @@ def test_diverse_beams_work_in_later_batches():
     assert all(map(torch.equal, result, expected))
 
 
+def test_diverse_hypotheses_end(folder, restore):
+    def ends():
+        hub = load(folder)
+        tokens = [hub.binarize(text) for text in ("a b c d e", "a a", "b", "c d")]
+        options = {"beam": 4, "diverse_beam_groups": 2, "diverse_beam_strength": 0.5}
+        outputs = [h["tokens"] for hypos in hub.generate(tokens, **options) for h in hypos]
+        return {int((hypothesis == EOS).sum()) for hypothesis in outputs}
+
+    assert ends() == {1}
+    restore(DiverseBeamSearch, "__init__")
+    assert max(ends()) > 1
+
+
 # --- from_pretrained ------------------------------------------------------------------------------
 
 
