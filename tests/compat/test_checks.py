@@ -20,7 +20,8 @@ from fairseq_posattn.compat.checks import RANGES, check, check_data, check_range
 from fairseq_posattn.training.criterions import CRITERIONS
 
 TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
-TRAIN |= {"criterion": "label_smoothed_cross_entropy", "optimizer": "adam", "max_tokens": 100}
+LOSS = "label_smoothed_cross_entropy"
+TRAIN |= {"criterion": LOSS, "optimizer": "adam", "max_tokens": 100}
 TRAIN |= {"save_dir": "checkpoints", "best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
 CLASSIFY = TRAIN | {"arch": "mpsan_classifier", "task": "sentence_prediction"}
 CLASSIFY |= {"criterion": "sentence_classification", "decoder_attention_heads": None}
@@ -99,6 +100,7 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"phase_ratio": "(0.2, 0.8, 0)", "max_update": 0}, "--phase-ratio: it div"),
         (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
         (TRAIN | OURS, {"attention_impl": "sdpa"}, "sdpa: .* give auto"),
+        (TRAIN | OURS, {"criterion": f"{LOSS}_with_alignment"}, f"reads attention .*give {LOSS}$"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
         (TRAIN, {"optimizer": "adm"}, "--optimizer adm: unknown; of [0-9]+ the nearest are adam"),
         (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),

@@ -102,6 +102,9 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         if str(settings.attention_impl) == "sdpa" and not settings.disable_validation:
             weights = "it returns no attention weights, which validation asks a decoder for"
             yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
+        if settings.criterion == "label_smoothed_cross_entropy_with_alignment":
+            weights = "it reads attention weights in training, where this model returns none"
+            yield f"--criterion {settings.criterion}: {weights}; give label_smoothed_cross_entropy"
 
 
 def graph_mistakes(s: checks.Settings) -> Iterator[str]:
