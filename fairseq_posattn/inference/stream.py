@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.text.lines import GZIPPED, decoded
+from fairseq_posattn.text.lines import COMPRESSED, decoded
 from fairseq_posattn.text.plain_text import is_visible
 
 if TYPE_CHECKING:  # a command's --help needs no PyTorch
@@ -92,7 +92,7 @@ def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
     try:
         text = decoded(line)
     except UsageError as error:
-        if number == 1 and line.startswith(GZIPPED):
+        if number == 1 and line.startswith((*COMPRESSED,)):
             raise UsageError(f"{name}: {error}") from None
         notes.add("invalid", number, error)
         return ""

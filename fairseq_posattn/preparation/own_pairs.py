@@ -49,7 +49,7 @@ SIZES = {
     "vocabulary_size": ("sentencepiece",),
 }
 # Usual suffixes that are also codes of rare languages: not inferred
-NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt")
+NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt|zip|zst")
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 

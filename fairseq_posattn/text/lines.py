@@ -10,7 +10,8 @@ from typing import IO, Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 
-GZIPPED = b"\x1f\x8b"  # first bytes of gzipped files
+# First bytes of compressed files, and what unpacks them.
+COMPRESSED = {b"\x1f\x8b": "gzip -d", b"\x28\xb5\x2f\xfd": "zstd -d"}
 LONGEST = 1 << 24  # bytes of a line; documents are below 1 MB
 # Line ends of some program or other.
 SEPARATORS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -68,8 +69,9 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
     try:
         return line.decode(encoding)
     except UnicodeDecodeError as error:
-        if line.startswith(GZIPPED):
-            raise UsageError("compressed; unpack the file: gzip -d") from None
+        for start, command in COMPRESSED.items():
+            if line.startswith(start):
+                raise UsageError(f"compressed; unpack the file: {command}") from None
         name, wrong = encoding.upper(), f"byte {error.start + 1} is 0x{line[error.start]:02x}"
         fix = f"convert the file: iconv -f ITS-ENCODING -t {name}"
         raise UsageError(f"not {name}: {wrong}; {fix}") from None

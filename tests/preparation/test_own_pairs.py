@@ -126,6 +126,7 @@ def test_the_raw_test_set_is_written_and_the_training_command_printed(custom, tr
         (("a.pt_BR", "a.EN"), ("pt_BR", "EN")),
         (("a.fr", "a.src"), None),
         (("a.txt", "a.fr"), None),
+        (("a.fr.zst", "a.en.zst"), None),
         (("a.zh-TW", "b.zh_TW"), None),
     ],
 )

@@ -39,7 +39,10 @@ def test_every_code_of_two_letters_is_its_own():
 
 @pytest.mark.parametrize(
     ("name", "nearest"),
-    [("englsh", "en"), ("german", "de"), ("jp", "ja"), ("french-fr", "fr"), ("xx", ""), ("", "ar")],
+    [
+        *[("englsh", "en"), ("german", "de"), ("jp", "ja"), ("french-fr", "fr"), ("xx", "")],
+        *[("", "ar"), ("iw", "he"), ("sh", "sr")],
+    ],
 )
 def test_what_is_no_name_gets_a_suggestion(name, nearest):
     advice = f"did you mean {nearest}" if nearest else "did you mean|give a code"
