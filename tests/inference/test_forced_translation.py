@@ -91,7 +91,8 @@ def test_constraints_in_scripts_without_spaces_follow_other_words(plain_data, ki
     rules = {"word_rule": "text", "subwords": kind, "languages": ("de", "en"), "cased": True}
     manifest.write(plain_data, Manifest("own", "translation", **rules))
     split = load(data=plain_data, constraints="ordered").lines._split_constraint
-    for text in (lines[1][4:], lines[1][6:]):
+    bracket = "\u300c" if size == 290 else ""  # in bytes, else unknown
+    for text in (lines[1][4:], lines[1][6:], bracket + lines[1][4:]):
         assert whole_words(f"x {split(text)}", kind) == f"x{text}"
     assert whole_words(f"x {split('c')}", kind) == "x c"
 
