@@ -53,7 +53,7 @@ def write(
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
         if trained.task.cfg.regression_target:
             result = "model(**inputs).logits.item()"
-            if config.num_labels > 1:
+            if config.num_labels != 1:
                 scores = "model(**inputs).logits.softmax(-1)[0].tolist()"
                 result = f"sum(score * p for score, p in enumerate({scores}, start=1))"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}

@@ -54,7 +54,7 @@ def _agreement(outputs: list[Any], expected: list[Any]) -> str:
 
 def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None) -> Forms:
     """Return the forms of a classifier by name, and their quality measure."""
-    config = exported.model.config
+    config: Any = exported.model.config
     known: dict[str, Any] = config.label2id or {}
     names = [label_of(label) for label in labels or ()]
     for label in names:
