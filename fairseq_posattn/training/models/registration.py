@@ -74,7 +74,7 @@ def _with_defaults(config: type[FairseqDataclass], name: str, preset: Mapping[st
         "__init__": __init__,
     }
     # To generate these methods for each architecture would be half of the plugin's import.
-    made = {"init": False, "repr": False, "eq": False}
+    made: dict[str, Any] = {"init": False, "repr": False, "eq": False}
     return make_dataclass(name, changed, bases=(config,), namespace=members, **made)
 
 
