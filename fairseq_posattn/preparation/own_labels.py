@@ -4,7 +4,7 @@ import json
 import math
 import unicodedata
 from argparse import ArgumentParser, Namespace
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -151,16 +151,21 @@ def read(archive: Archive, options: Namespace) -> Readers:
                 raise UsageError(f"{label} {why if forms & labels else problem}")
             yield example
 
-    keys, decomposed = [], 0
-    for example in checked(options.file):
-        keys.append((example.label, held_out.identity(*example.inputs)))
-        decomposed += not all(unicodedata.is_normalized("NFC", text) for text in example.inputs)
-    if decomposed:
-        say(
-            f"warning: {options.file}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
-            "composed form, NFC, and equal text in two forms is different text to a model: convert "
-            f"the file, and later the text for posattn predict, by {to_nfc}"
-        )
+    def checked_form(path: Path) -> Iterator[Example]:
+        """Yield the examples of a file; warn at the end if some are not composed."""
+        number = decomposed = 0
+        for example in checked(path):
+            number += 1
+            decomposed += not all(unicodedata.is_normalized("NFC", text) for text in example.inputs)
+            yield example
+        if decomposed:
+            say(
+                f"warning: {path}: {decomposed:,} of {number:,} texts are not in Unicode's "
+                "composed form, NFC, and equal text in two forms is different text to a model: "
+                f"convert the file, and later the text for posattn predict, by {to_nfc}"
+            )
+
+    keys = [(e.label, held_out.identity(*e.inputs)) for e in checked_form(options.file)]
     labels.update(label for label, _ in keys)
     known: dict[str, str] = {}
     for label in sorted(map(str, labels)):
@@ -170,6 +175,8 @@ def read(archive: Archive, options: Namespace) -> Readers:
             raise UsageError(f"{options.file}: --label: has the class {two}; write it in one")
     held = {split: getattr(options, split) for split in HELD_OUT}
     files = {s: partial(checked, path) for s, path in held.items() if isinstance(path, Path)}
+    for path in dict.fromkeys(held[split] for split in files):
+        deque(checked_form(path), maxlen=0)
     sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}
     training = partial(examples, options.file, options)
     divided = held_out.divided(training, keys, options.seed, sizes, options.file)

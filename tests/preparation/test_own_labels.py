@@ -54,6 +54,10 @@ def test_unicode_forms_of_texts_and_labels_are_reported(tmp_path, custom, capsys
     rows = [(f"t\u00f4\u0301t {n}", ["so", "t\u1ed1t"][n % 2], 1) for n in range(30)]
     custom(table(tmp_path / "moods.csv", rows))
     assert "30 of 30 texts are not in Unicode's composed form" in capsys.readouterr().err
+    test = table(tmp_path / "test.csv", [rows[1], ("text", "so", 1)])
+    custom(table(tmp_path / "moods.csv", moods(30) + rows[:2]), "--test", test, "--force")
+    warning = capsys.readouterr().err
+    assert f"{test}: 1 of 2 texts" in warning and "moods.csv: 2 of 32 texts" in warning
     texts = [json.dumps({"text": text, "mood": "\u1ed1"}) for text, *_ in rows]  # with escapes
     texts += ['{"text": "a", "mood": "o\u0302\u0301"}']
     (tmp_path / "moods.jsonl").write_text("\n".join(texts))
