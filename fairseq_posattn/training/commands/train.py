@@ -59,7 +59,7 @@ LONGEST = 1024  # tokens of a sentence, fairseq's default limit
 GPU_TOKENS = 512  # for each GB of a GPU's memory
 ONCE = ("--reset-", "--restore-file", "--finetune-from-model")  # flags of one run
 OPTION = "fairseq_posattn: "  # start of the plugin's messages in the log
-DURATION = "30,000 pairs of short sentences took 41 minutes of one core; "
+DURATION = " (30,000 pairs of short sentences took 41 minutes of one core)"
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     elif not gpus and not wanted.size:
         larger = ", ".join(list(KINDS[prepared.kind])[1:])
         duration = DURATION if prepared.kind == "translation" else ""
-        print(f"without a GPU the size is {name}: {duration}larger: {larger}")
+        print(f"without a GPU the size is {name}{duration}; larger: {larger}")
     for warning in forgotten(command, extra, save_dir):
         print(f"warning: {warning}")
     flags, custom = _values(shlex.split(size.flags)), _values(extra)
