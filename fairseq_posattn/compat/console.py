@@ -80,6 +80,13 @@ def hide_settings() -> None:
         handler.addFilter(is_short)
 
 
+@around(validate, "reset_logging")
+def reset_log(reset_logging: Function) -> None:
+    """Hide settings in the new log of ``fairseq-validate``, too."""
+    reset_logging()
+    hide_settings()
+
+
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of
 # ``python -W`` and ``PYTHONWARNINGS`` precede these.
 STALE: tuple[dict[str, Any], ...] = (

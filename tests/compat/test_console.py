@@ -13,7 +13,7 @@ import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import progress_bar
-from fairseq_cli import generate
+from fairseq_cli import generate, validate
 from hydra.errors import ConfigCompositionException
 
 from fairseq_posattn.common.errors import UsageError
@@ -119,6 +119,15 @@ def test_the_line_of_all_settings_is_left_to_the_log_file(capsys, hides):
     assert model == "Embedding(2, 3)"
     assert ("'common_eval'" in "".join(settings)) != hides
     assert ("Error when composing" in "".join(settings)) != hides
+
+
+def test_validation_leaves_its_settings_to_the_log_file(capsys):
+    with bare_root() as root:
+        validate.reset_logging()
+        root.info({"common_eval": None})
+        root.info("loss 1")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith("| loss 1")
 
 
 def test_stale_warnings_are_ignored():
