@@ -224,6 +224,7 @@ KNOWN = {
     r"FileNotFoundError: Dataset not found: (\w+) \((.*)\)": (
         "{1} has no split {0} in this format: leave out --dataset-impl, or prepare the data with it"
     ),
+    r"ImportError: (Please install .*)": "a package is missing: {0}",  # of --scoring or --bpe
     r"OSError: Model file not found: (.*)": "{0}: there is no such checkpoint",
     r"ValueError: Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other",
     r"FloatingPointError: (gradients are Nan/Inf|Minimum loss scale reached)": (

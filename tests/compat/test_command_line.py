@@ -305,6 +305,7 @@ def raised(error, by_a_command=True):
         (AssertionError("min_len cannot be larger than max_len, please"), "--min-len is more tha"),
         (AssertionError("--replace-unk requires a raw text dataset"), "--replace-unk: it needs"),
         (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
+        (ImportError("Please install editdistance"), "a package is missing: Please install"),
         (ValueError("Cannot combine manual lr and relative_step options"), "--relative-step: fai"),
         (
             ConfigKeyError("Key 'default' is not in struct\n    full_key: groups.default"),
