@@ -37,10 +37,11 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     options.add_text(parser)
     about = 'print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score"'
     about += " instead of the label"
-    parser.add_argument("--json", action="store_true", help=about)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help=about)
     about = "roles: print the predictions in the format of this props file, whose predicates are "
     about += "those of --input, the .roles file beside it"
-    parser.add_argument("--props", metavar="GOLD", help=about)
+    form.add_argument("--props", metavar="GOLD", help=about)
     about = "roles: find the best valid BIO sequence (constrained Viterbi decoding); default: as "
     about += "in training"
     parser.add_argument("--constrained-decoding", action="store_true", help=about)
