@@ -20,7 +20,7 @@ from fairseq_posattn.training import registered as fairseq
 # validation set takes half a second to import.
 OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
 COMMANDS = {  # that use a model, by its task
-    "translation": "translate",
+    "translation": "translate or summarize",
     "sentence_prediction": "predict",
     "sentence_pair_prediction": "predict",
     "sequence_tagging": "predict",
