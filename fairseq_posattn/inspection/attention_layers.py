@@ -57,7 +57,7 @@ class AttentionLayer:
 
     def note(self, result: Tensor) -> str:
         """Return how several weights of a pair of tokens are combined; may be empty."""
-        if isinstance(self.owner, mechanisms.TensorizedAttention):
+        if isinstance(self.owner, mechanisms.TensorizedAttention) and self.owner.source.layers:
             note = "Weights of pairs of words (token2token). For each feature the model multiplies "
             return note + "them by a weight of the word attended to (source2token)."
         axis = self._feature_axis(result)

@@ -88,7 +88,7 @@ def of_call(call: AttentionCall) -> dict[str, Any]:
     if isinstance(owner, mechanisms.DynamicMaskAttention):
         terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query
         return {"terms": [round(term, 3) for term in terms.tolist()]}
-    if isinstance(owner, mechanisms.TensorizedAttention):
+    if isinstance(owner, mechanisms.TensorizedAttention) and owner.source.layers:
         hidden, _, key, value = call.args
         weights = owner.token_source_weights(key, value, hidden=hidden)  # [B, H, T]
         return {"words": thousandths(weights[0])}

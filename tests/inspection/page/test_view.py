@@ -252,6 +252,9 @@ def test_mtsa_shows_its_source2token_weights(classifier):
     words = torch.tensor(view("a b d e")["attention"][0]["words"])
     assert words.shape == (2, 4) and ((words.sum(-1) - 1000).abs() <= 2).all()
     assert "source2token" in view.description()["layers"][0]["note"]
+    view = classifier(encoder="mtsa", pooling="mean", mtsa_source_layers=0)
+    assert "words" not in view("a b d e")["attention"][0]
+    assert not view.description()["layers"][0]["note"]
 
 
 def test_models_without_attention_are_refused(classifier):
