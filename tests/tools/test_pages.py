@@ -238,6 +238,18 @@ def test_differences_are_from_the_baseline(section):
     assert "n = 2 runs, tested over runs, Welch's t-test" in table
 
 
+def test_a_custom_table_keeps_its_baseline(section):
+    """Its files are sorted by name, and the first row is not the one it was compared with."""
+    scores = {"rouge1": [37.0, 38.0], "rougeL": [35.4, 35.6]}
+    custom = {**ROW, "table": "Own", "paper": dict.fromkeys(("rouge1", "rougeL"))}
+    first, baseline = ({**custom, "row": row, "scores": scores} for row in ("ALiBi", "Plain"))
+    compared = {**custom, "compared": {**COMPARED, "with": "Plain"}}
+    table = section(first, baseline, compared, title="Own")
+    assert "| **+1.00** (p = 0.012) / -0.50 (p = 0.34) | 2 |" in table
+    assert "ifference from Plain: n = 1,951 sentences, 2 runs" in table
+    assert table.index("| Plain ") < table.index("| ALiBi ")
+
+
 def test_single_runs_missing_scores_and_locality_are_not_compared(section):
     single = {**ROW, "seeds": [1], "scores": {"rouge1": [38.0]}}
     assert "Differences of single runs are not tested. " in section(single, {**single, **OTHER})

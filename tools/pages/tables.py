@@ -147,7 +147,9 @@ def tables_of(results: Results) -> list[Table]:
             entry = Entry(title, row, tuple(result["paper"]), tuple(paper), Path())
             others.setdefault(title, Table(title, "", [])).entries.append(entry)
     for table in others.values():
-        first = baseline_of([entry.row for entry in table.entries])
+        first = _baseline(
+            {entry.row: results.rows[table.title, entry.row] for entry in table.entries}
+        )
         table.entries.sort(key=lambda entry: entry.row != first)
     return [*(others[title] for title in sorted(others)), *listed()]
 
@@ -229,9 +231,9 @@ def compare_rows(
 ) -> dict[str, Comparison]:
     """Return the comparison with the baseline of each row, where both have several runs.
 
-    ``first`` is the baseline's row, by default that of :func:`baseline_of`.
+    ``first`` is the baseline's row, by default that of the stored comparisons.
     """
-    first = first or baseline_of(list(results))
+    first = first or _baseline(results)
     baseline, comparisons = results[first], {}
     for name, row in results.items():
         if row and baseline and name != first:
@@ -242,6 +244,12 @@ def compare_rows(
             if stored:
                 comparisons[name] = {"with": first, **stored}
     return comparisons
+
+
+def _baseline(rows: Mapping[str, TableRow | None]) -> str:
+    """Return the baseline of the stored comparisons, else that of :func:`baseline_of`."""
+    names = {row["compared"].get("with") for row in rows.values() if row and "compared" in row}
+    return names.pop() if len(names) == 1 and names <= rows.keys() else baseline_of(list(rows))
 
 
 def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
