@@ -15,7 +15,8 @@ from fairseq_posattn.scoring.significance import corrected, digits_of
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 NAMES = {
-    **{"bleu": "BLEU", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
+    **{"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER"},
+    **{"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"},
     **{"average": "R-avg", "macro_f1": "macro F1", "f1": "F1", "auc": "AUC", "mrr": "MRR"},
     **{"ndcg5": "nDCG@5", "ndcg10": "nDCG@10"},
     **COSTS,
