@@ -67,6 +67,9 @@ def parse_arguments(
         settings.tpu = False
     if is_command and not kwargs.get("suppress_defaults"):
         check(vars(settings))
+        for name in ("bf16", "amp") if "max_update" not in settings else ():
+            if getattr(settings, name, False):
+                logger.warning(f"{flag(name)}: it changes training alone; --fp16 acts here, too")
     return parsed
 
 

@@ -50,6 +50,18 @@ def test_a_wrong_flag_is_one_line(monkeypatch, capsys):
     assert len(errors[0]) == 1 and len(errors[1]) > 100
 
 
+@pytest.mark.parametrize("name", ["--bf16", "--amp"])
+def test_options_of_training_alone_are_reported_elsewhere(name, monkeypatch, caplog):
+    monkeypatch.setattr(command_line, "check", lambda settings: None)
+    for parser, more in (
+        (options.get_training_parser(), ["--arch", "transformer"]),
+        (options.get_generation_parser(), ["--path", "model.pt"]),
+    ):
+        monkeypatch.setattr(sys, "argv", ["fairseq", "data", name, *more])
+        options.parse_args_and_arch(parser)
+    assert [record.getMessage()[: len(name)] for record in caplog.records] == [name]
+
+
 def test_translation_is_the_default_task(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fairseq-train", "data", "--arch", "dman_wmt_en_de", "--x"])
     with pytest.raises(SystemExit):
