@@ -228,6 +228,12 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
         ("posattn_classifier", {"encoder": "none", "ngram_buckets": 8, "word_ngrams": 2}, []),
         ("cspan_classifier", {"rpr_max_distance": 3}, ["--rpr-max-distance 3 changes nothing: it"]),
         (
+            "posattn_transformer",
+            {"adaptive_softmax_cutoff": [50], "share_decoder_input_output_embed": True},
+            ["--share-decoder-input-output-embed changes nothing: an adaptive softmax"],
+        ),
+        ("posattn_transformer", {"share_decoder_input_output_embed": True}, []),
+        (
             "posattn_classifier",
             {"encoder_sublayers": "rope,ffn", "embedding_scale": "sqrt"},
             ["--embedding-scale sqrt changes nothing: --encoder-sublayers has rope, and no pos"],

@@ -1,7 +1,7 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
@@ -92,6 +92,15 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         "With --required-seq-len-multiple 8 there are fewer shapes. For one GPU",
         free=True,
     )
+
+    @classmethod
+    def warnings(cls, settings: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a line for each option that the model does not read."""
+        yield from super().warnings(settings)
+        shared = "share_decoder_input_output_embed"
+        if settings.get(shared) and settings.get("adaptive_softmax_cutoff"):
+            weights = "an adaptive softmax has separate weights"
+            yield f"{checks.flag(shared)} changes nothing: {weights}"
 
     @staticmethod
     def mistakes(settings: checks.Settings) -> Iterator[str]:
