@@ -92,7 +92,7 @@ def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
     try:
         text = decoded(line)
     except UsageError as error:
-        if number == 1 and line.startswith((*COMPRESSED,)):
+        if number == 1 and line.startswith(tuple(COMPRESSED)):
             raise UsageError(f"{name}: {error}") from None
         notes.add("invalid", number, error)
         return ""

@@ -284,7 +284,7 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
-def test_threads_are_few_and_wait_shortly_unless_the_user_sets_them(tmp_path, monkeypatch):
+def test_threads_wait_briefly_and_the_users_number_of_them_holds(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     names = "OMP_NUM_THREADS", "GOMP_SPINCOUNT"
