@@ -158,7 +158,10 @@ def locked(
     tell: Callable[[str], object] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[None]:
-    """Hold a lock file; while another has it, ``tell`` of the ``work``, and call ``meanwhile``."""
+    """Hold a lock file, in a folder that is made; while another has it, ``tell`` of the ``work``.
+
+    ``meanwhile`` is called each second of the wait.
+    """
     lock, is_waiting = FileLock(path), False
     while not lock.is_locked:
         try:

@@ -112,7 +112,6 @@ class Parts:
 
     def translate(self, settings: Settings, shard: int, shards: int) -> None:
         """Translate the missing parts of a shard, the numbers ``shard``, ``shard + shards``..."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         wanted = set(self.missing(shard, shards))
         sizes = {n: min(PART, self.count - n * PART) for n in range(shard, self.number, shards)}
         done = sum(size for n, size in sizes.items() if n not in wanted)
@@ -121,6 +120,7 @@ class Parts:
         translated = map_chunks(Teacher(settings), chunks, settings.processes, "spawn")
         with Progress("translating", "lines", sum(sizes.values()), done) as progress:
             for [(part, targets, count)] in translated:
+                self.folder.mkdir(parents=True, exist_ok=True)
                 with writing(self.path(part)) as file:
                     file.writelines(f"{target}\n" for target in targets)
                 progress.add(len(targets))

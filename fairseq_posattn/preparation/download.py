@@ -84,7 +84,6 @@ def fetch(source: Source, folder: Path, pause: float = 1.0) -> Path:
     path, failures = Path(folder, source.name), []
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_name(f".{source.name}.lock"), path):
         for url in source.urls:
             if path.exists():

@@ -50,7 +50,7 @@ class Stages:
     @contextmanager
     def locked(self) -> Iterator["Stages"]:
         """Hold the destination; a second run waits until the first ends."""
-        self.dest.mkdir(parents=True, exist_ok=True)
+        is_new = not self.dest.exists()
         with locked(self.dest / LOCK, self.dest):
             self._publish()
             self.published = _read_record(self.dest)
@@ -68,6 +68,8 @@ class Stages:
             except Exception:
                 if not (self.work / NAME).exists():
                     _remove(self.work)
+                if is_new and [path.name for path in self.dest.iterdir()] == [LOCK]:
+                    _remove(self.dest)
                 raise
             if self.home == self.work:
                 self._refuse_foreign([])

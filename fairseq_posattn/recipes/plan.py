@@ -150,7 +150,6 @@ class Plan(ABC):
 
     def tiny_data(self) -> Iterator[Step]:
         """Yield the commands that generate missing tiny data; another recipe waits meanwhile."""
-        self.data.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.data.with_name(f".{self.data.name}.lock"), self.data):
             if words := self._tiny_data():
                 yield Step("generate", ("python", "-m", TINY, *words))

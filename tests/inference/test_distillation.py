@@ -1,5 +1,6 @@
 """``posattn distill``: a teacher's translations become the targets of a prepared folder."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -209,6 +210,7 @@ def test_data_of_the_other_direction_is_refused(data, capsys):
     assert run(teachers=["teacher.pt"]) == 1
     error = capsys.readouterr().err
     assert "teacher.pt: is a model of de-en, --data of en-de; name data of its lang" in error
+    assert not os.path.exists("new")
 
 
 def test_a_missing_teacher_is_one_line(data, capsys):

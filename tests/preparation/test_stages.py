@@ -120,6 +120,16 @@ def test_a_failing_run_leaves_the_earlier_preparation_intact(tmp_path, error):
     assert Pipeline(tmp_path)() == []
 
 
+def test_a_first_stage_that_fails_leaves_no_new_folder(tmp_path):
+    (tmp_path / "users").mkdir()
+    for name in ("users", "new"):
+        pipeline = Pipeline(tmp_path / name)
+        pipeline.write_text = Mock(side_effect=UsageError("bad text"))
+        with pytest.raises(UsageError, match="bad text"):
+            pipeline()
+    assert [path.name for path in tmp_path.iterdir()] == ["users"]
+
+
 def test_an_interrupted_run_resumes_but_by_force_and_leaves_the_earlier_data(tmp_path):
     Pipeline(tmp_path)()
     fail(tmp_path, KeyboardInterrupt(), word="other")

@@ -106,7 +106,7 @@ def distill(args: Namespace) -> None:
             return True
         return False
 
-    if not is_written():
+    if not (dest.exists() and is_written()):  # a new folder waits for translations
         parts.translate(settings, *args.shard)
         if not is_written():
             missing = f"{len(parts.missing()):,} of {parts.number:,} parts are missing"
