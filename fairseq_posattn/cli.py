@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 import sys
 from importlib import import_module
 
@@ -103,6 +104,9 @@ def main(arguments: list[str] | None = None) -> int:
     # Looking for garbage among what is imported takes a third of a short command's time; there are
     # fewer objects than this before a model is loaded.
     gc.set_threshold(500_000)
+    # Read when PyTorch is imported: threads sleep after few rounds of waiting for each other. While
+    # they do not, two threads stand nearly still if another program keeps one of two cores busy.
+    os.environ.setdefault("GOMP_SPINCOUNT", "5000")
     atexit.register(gc.freeze)
     prog = f"posattn {name}"
     if name in WITH_SUBCOMMANDS and not rest:

@@ -1,5 +1,6 @@
 """``posattn``: its help is fast, its errors are one line."""
 
+import os
 import subprocess
 import sys
 
@@ -79,6 +80,16 @@ def test_help_is_as_wide_as_the_terminal(monkeypatch, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("chosen", [None, "70000"])
+def test_threads_wait_briefly_for_each_other_unless_the_user_sets_it(chosen, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("GOMP_SPINCOUNT")
+    assert main(["user-dir"]) == 0
+    rounds = os.environ["GOMP_SPINCOUNT"]
+    assert rounds == chosen if chosen else 0 < int(rounds) < 10_000
+
+
 def test_the_module_lists_flags_and_architectures(capsys):
     from fairseq_posattn.__main__ import main
 

@@ -284,14 +284,11 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
-def test_threads_wait_briefly_and_the_users_number_of_them_holds(tmp_path, monkeypatch):
+def test_the_users_number_of_threads_holds(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    names = "OMP_NUM_THREADS", "GOMP_SPINCOUNT"
-    words = [sys.executable, "-c", f"import os; print(*map(os.environ.get, {names}))"]
+    words = [sys.executable, "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
     assert train.run(words, tmp_path, "loss") == 0
-    threads, rounds = (tmp_path / "train.log").read_text().split()[-2:]
-    assert threads == "7" and 0 < int(rounds) < 10_000
+    assert (tmp_path / "train.log").read_text().split()[-1] == "7"
 
 
 def test_a_full_disk_names_the_log(tmp_path):

@@ -217,10 +217,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
     path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
-    # After few rounds of waiting for each other threads sleep: while they do not, a training of two
-    # threads stands nearly still if another program keeps one of two cores busy.
-    threads = {"OMP_NUM_THREADS": str(min(4, len(os.sched_getaffinity(0))))}
-    threads["GOMP_SPINCOUNT"] = "1000"
+    threads = str(min(4, len(os.sched_getaffinity(0))))
     progress, last = TrainingProgress(command, metric, hidden=hidden), ""
     with open(path, "ab", buffering=0) as log:
         _append(log, f"$ {shlex.join(command)}\n")
@@ -229,7 +226,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
             words,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**threads, **os.environ, "PYTHONUTF8": "1"},
+            env={"OMP_NUM_THREADS": threads, **os.environ, "PYTHONUTF8": "1"},
             start_new_session=True,
             preexec_fn=ending_with_this(signal.SIGTERM),
             encoding="utf-8",
