@@ -81,13 +81,14 @@ def add_comparisons(
             row["intervals"] = {name: _rounded(group.interval) for name, group in named}
         if number == first:
             continue
-        result = None
-        same = len(test_sets[number] | test_sets[first]) == 1
-        if same and groups[number].keys() == set(_scores(row)):
-            result = _by_sentences(groups[number], groups[first])
-            if result and "folds" in row:
-                result = {"folds": len(row["folds"]), **result}
-        if result := result or by_runs(row, rows[first]):
+        sentences = None
+        if len(test_sets[number] | test_sets[first]) == 1:
+            sentences = _by_sentences(groups[number], groups[first])
+            if sentences and "folds" in row:
+                sentences = {"folds": len(row["folds"]), **sentences}
+        is_whole = groups[number].keys() == set(_scores(row))
+        result = (sentences if is_whole else None) or by_runs(row, rows[first]) or sentences
+        if result:
             row["compared"] = {"with": names[first], **result}
     compared = (row["compared"]["metrics"] for row in rows if "compared" in row)
     tests = [test for metrics in compared for test in metrics.values()]
