@@ -17,10 +17,7 @@ from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.mechanisms import build_activation, get_linear_dropout
 from fairseq_posattn.model.pooling import POOLINGS
-from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
-
-# Features of padded positions that take a CPU longer than a further call of an encoder.
-WORTH_A_CALL = 1 << 16
+from fairseq_posattn.model.sentence_batches import encode_groups, split_documents, strip_eos
 
 
 @dataclass(frozen=True)
@@ -117,26 +114,15 @@ class SentenceEncoder(nn.Module):
             return result
         if self.sentences is None:
             if self.pads_slowly and tokens.is_cpu:
-                return self._encode_groups(tokens, WORTH_A_CALL // self.embed_tokens.embedding_dim)
+                dim = self.embed_tokens.embedding_dim
+                return encode_groups(self._encode_tokens, tokens, pad, dim)
             return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
-        vectors, padding = documents.gather(self._encode_groups(documents.sentences))
+        encoded = encode_groups(self._encode_tokens, documents.sentences, pad)
+        vectors, padding = documents.gather(encoded)
         of_documents: Tensor = self.sentences(vectors, padding)
         return of_documents
-
-    def _encode_groups(self, tokens: Tensor, least: int = 0) -> Tensor:
-        """Encode groups of similar length, so that one long sentence does not pad all others.
-
-        If that leaves out less than ``least`` padding, encode all together.
-        """
-        if torch.compiler.is_exporting():  # a graph has a fixed number of groups
-            return self._encode_tokens(tokens)
-        rows, groups = zip(*group_by_length(tokens, self.marks.pad), strict=True)
-        if tokens.numel() - sum(group.numel() for group in groups) < least:
-            return self._encode_tokens(tokens)
-        vectors = torch.cat([self._encode_tokens(group) for group in groups])
-        return vectors[torch.cat(rows).argsort()]
 
     def _encode_tokens(self, tokens: Tensor) -> Tensor:
         """Encode ``[N, L]``, padded on the right, to ``[N, D]``."""

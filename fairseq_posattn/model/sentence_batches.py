@@ -1,5 +1,6 @@
 """fairseq's batches for the encoders: without ``</s>``, padded on the right, documents split."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -8,6 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
+
+# Features of padded positions that take a CPU longer than a further call of an encoder.
+WORTH_A_CALL = 1 << 16
 
 
 def strip_eos(tokens: Tensor, pad: int, eos: int) -> Tensor:
@@ -97,5 +101,22 @@ def group_by_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:
     groups = []
     for size in doublings.unique().tolist():
         rows = (doublings == size).nonzero().squeeze(1)
-        groups.append((rows, tokens[rows, : int(lengths[rows].max())]))
+        longest = max(1, int(lengths[rows].max()))  # a title may have no tokens
+        groups.append((rows, tokens[rows, :longest]))
     return groups
+
+
+def encode_groups(
+    encode: Callable[[Tensor], Tensor], tokens: Tensor, pad: int, dim: int | None = None
+) -> Tensor:
+    """Encode ``[N, L]`` to ``[N, D]`` by groups, so that one long sentence does not pad all others.
+
+    Encode all together if a CPU gains nothing by groups of vectors of ``dim`` features.
+    """
+    if torch.compiler.is_exporting():  # a graph has a fixed number of groups
+        return encode(tokens)
+    rows, groups = zip(*group_by_length(tokens, pad), strict=True)
+    left_out = tokens.numel() - sum(group.numel() for group in groups)
+    if dim is not None and left_out * dim < WORTH_A_CALL:
+        return encode(tokens)
+    return torch.cat([encode(group) for group in groups])[torch.cat(rows).argsort()]

@@ -19,6 +19,7 @@ from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.pooling import AdditivePooling
+from fairseq_posattn.model.sentence_batches import encode_groups
 from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
@@ -95,6 +96,13 @@ class PosAttnRecommender(BaseFairseqModel):
 
     def encode_titles(self, titles: Tensor) -> Tensor:
         """Encode titles ``[U, L]`` to ``[U, D]``."""
+        if titles.is_cpu:
+            return encode_groups(
+                self._encode, titles, self.padding, self.embed_tokens.embedding_dim
+            )
+        return self._encode(titles)
+
+    def _encode(self, titles: Tensor) -> Tensor:
         return self.words(self.embed_tokens(titles), titles.eq(self.padding))
 
     def encode_users(self, clicked: Tensor, padding: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from classifier_builder import (
 )
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.model import classifier as networks
+from fairseq_posattn.model import sentence_batches
 from fairseq_posattn.model.encoders.cspan import FUSIONS
 from fairseq_posattn.training.presets import ARCHITECTURES
 
@@ -101,7 +101,7 @@ def test_long_sentences_do_not_pad_short_ones(arch, monkeypatch):
     results, calls = [], []
     model.encoder.words.register_forward_pre_hook(lambda *inputs: calls.append(inputs))
     for least, groups in (1 << 16, 1), (1, 3 if model.encoder.pads_slowly else 1):
-        monkeypatch.setattr(networks, "WORTH_A_CALL", least)
+        monkeypatch.setattr(sentence_batches, "WORTH_A_CALL", least)
         model.zero_grad()
         calls.clear()
         result = scores(model, sentences(3, 60, 16, 5, 17))

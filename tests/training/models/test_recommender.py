@@ -7,6 +7,7 @@ import torch
 from classifier_builder import build_from_config, numbered_dictionary
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.model import sentence_batches
 from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
 from fairseq_posattn.training.presets import ARCHITECTURES
 
@@ -19,9 +20,9 @@ SMALL = {"encoder_embed_dim": 8, "encoder_hidden_dim": 8, "encoder_ffn_embed_dim
 SMALL |= {"encoder_attention_heads": 2, "pooling_dim": 6}
 
 
-def build(arch="da_transformer_recommender", **options):
+def build(arch="da_transformer_recommender", longest=4, **options):
     torch.manual_seed(1)
-    lengths = SimpleNamespace(title_length=4, max_history=5)
+    lengths = SimpleNamespace(title_length=longest, max_history=5)
     task = {"source_dictionary": WORDS, "titles": TITLES, "cfg": lengths}
     return build_from_config(arch, task, **options).eval()
 
@@ -42,6 +43,23 @@ def test_padding_changes_nothing(arch):
     candidates = torch.tensor([[3, 5, 0], [1, 2, 3]])
     batched = model(TITLES, history, candidates)
     torch.testing.assert_close(batched[:1, :2], alone)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_recommender"])
+def test_long_titles_do_not_pad_short_ones(arch, monkeypatch):
+    """On a CPU they are encoded apart, "no news" alone if all are long, with equal scores."""
+    model = build(arch, **SMALL, longest=20).double()
+    lengths = torch.tensor([[0], [20], [2], [18], [7]])
+    titles = torch.full((5, 20), 6).masked_fill(torch.arange(20) >= lengths, PAD)
+    calls = []
+    model.words.register_forward_pre_hook(lambda *inputs: calls.append(inputs))
+    for chosen in [0, 1, 2, 3, 4], [0, 1, 3]:
+        results = []
+        for least in 1 << 30, 1:
+            monkeypatch.setattr(sentence_batches, "WORTH_A_CALL", least)
+            results.append(model.encode_titles(titles[chosen]))
+        torch.testing.assert_close(*results)
+    assert len(calls) == 6  # one of all titles, two of groups, for each choice
 
 
 def test_a_user_without_clicks_and_a_title_without_words_are_finite():
