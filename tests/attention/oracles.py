@@ -12,7 +12,16 @@ import torch
 import torch.nn.functional as F
 from reference import PADDING, assert_same_with_gradients, leaves
 
+from fairseq_posattn.attention.cases import CASES
 from fairseq_posattn.attention.masks import DistanceMask
+
+# Cases and the implementations that serve their arguments.
+SERVED = [
+    (name, impl)
+    for name, case in CASES.items()
+    for impl in case.attention.implementations
+    if (name, impl) not in (("mtsa", "sdpa"), ("da", "sdpa"))
+]
 
 
 def dot(a, b, h, i, j, distance=None):

@@ -8,6 +8,7 @@ import io
 import itertools
 import math
 
+import oracles
 import pytest
 import torch
 from oracles import loops, tensors_of
@@ -24,16 +25,10 @@ from fairseq_posattn.attention import (
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
 
-SERVED = [
-    (name, impl)
-    for name, case in CASES.items()
-    for impl in case.attention.implementations
-    if impl != "triton" and (name, impl) not in (("mtsa", "sdpa"), ("da", "sdpa"))
-]
+SERVED = [(name, impl) for name, impl in oracles.SERVED if impl != "triton"]
 served = pytest.mark.parametrize(("name", "impl"), SERVED)
 every = pytest.mark.parametrize("name", CASES)
 modules = pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.module])
-causal_modules = [n for n, case in CASES.items() if case.module and n != "gaussian"]
 
 
 @pytest.mark.parametrize(
@@ -336,24 +331,6 @@ def test_a_saved_module_loads_and_exports(name):
     for length in (5, 9):
         vectors, options = inputs(4, length)
         torch.testing.assert_close(exported(*vectors, **options), module(*vectors, **options))
-
-
-@pytest.mark.parametrize("name", causal_modules)
-def test_one_query_of_a_causal_module_equals_the_last_of_all(name):
-    torch.manual_seed(0)
-    module = CASES[name].module(6, 2, causal=True).double()
-    hidden, vectors = torch.randn(2, 5, 6).double(), torch.randn(3, 2, 2, 5, 3).double()
-    whole = module(hidden, *vectors)
-    for t in range(1, 6):
-        query, key, value = vectors[0, :, :, t - 1 : t], vectors[1, :, :, :t], vectors[2, :, :, :t]
-        options = {}
-        if module.encodes_keys:  # one position after another, as in a cache
-            parts = [(hidden[:, n : n + 1], vectors[1, :, :, n : n + 1], n) for n in range(t)]
-            encoded = [module.encode_keys(*part) for part in parts]
-            options["encoded"] = {n: torch.cat([e[n] for e in encoded], 2) for n in encoded[0]}
-            key = options["encoded"].get("key", key)
-        newest = module(hidden[:, t - 1 : t], query, key, value, **options)
-        torch.testing.assert_close(newest[:, :, 0], whole[:, :, t - 1])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from oracles import loops
 from reference import PADDING, assert_same_with_gradients, gradients, leaves, saved_for_backward
 
 from fairseq_posattn.attention import (
-    DynamicMaskAttention,
     StaticMaskAttention,
     dynamic_mask_attention,
     mask_attention,
@@ -85,20 +84,6 @@ def test_the_causal_square_root_radius_depends_on_the_past_only():
     for length in range(1, 10):
         newest = static_mask(1, length, None, causal=True)
         torch.testing.assert_close(newest[0, 0, 0], whole[0, 0, length - 1, :length])
-
-
-def test_dman_equals_the_equation_with_its_parameters():
-    torch.manual_seed(0)
-    module = DynamicMaskAttention(embed_dim=6, num_heads=3, max_distance=2).double().eval()
-    query, key, value = inputs()[:3]
-    (hidden,) = leaves((4, 5, 6), seed=5)
-    distance_bias = torch.cat([module.future_bias.flip(0), torch.zeros(1), module.past_bias])
-    query_bias = (hidden * module.query_weight[:, 0]).sum(-1)
-    arguments = (query, key, value, query_bias, distance_bias, module.head_bias)
-    expected = loops("dman", dict(zip(NAMES, arguments, strict=True)), PADDING).relu()
-    output = module(hidden, query, key, value, key_padding_mask=PADDING)
-    tensors = [query, key, value, hidden, *module.parameters()]
-    assert_same_with_gradients(output, expected, tensors)
 
 
 def test_sman_is_relu_of_windowed_attention():

@@ -176,23 +176,6 @@ def test_das_coefficients_at_their_bound():
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
-def lift_last_key(scores):
-    scores[:, :, -1] += 20_000
-
-
-@pytest.mark.parametrize("token_scale", SCALES)
-def test_beyond_all_range_a_context_of_mtsa_is_a_mean_of_what_is_seen(token_scale):
-    change = {"source_scores": lift_last_key, "query": lambda q: q.mul_(30)}
-    mask = mask_of(["past", "past"], 5, 5)
-    attend, tensors = call("mtsa", 5, change=change, mask=mask, token_scale=token_scale)
-    output = attend(*tensors)
-    for j in range(1, 5):
-        seen = tensors[2][:, :, :j]
-        assert (output[:, :, j] >= seen.amin(2) - 1e-5).all()
-        assert (output[:, :, j] <= seen.amax(2) + 1e-5).all()
-    assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
-
-
 def test_mtsa_returns_the_value_of_a_lone_key_with_a_low_score():
     attend, tensors = call("mtsa", 1, mask=None)
     with torch.no_grad():

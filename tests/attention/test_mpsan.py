@@ -47,16 +47,6 @@ def test_a_unit_is_initialized_as_in_the_paper():
     assert module.hidden_map.bias.eq(0).all() and module.query_bias.eq(0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_finite(dtype):
-    module = MultiplePositionalSelfAttention(6).to(dtype)
-    (tokens,) = leaves((4, 5, 6), dtype=dtype)
-    output = module(tokens, PADDING)
-    assert output.dtype == dtype and output.isfinite().all()
-    output.sum().backward()
-    assert all(tensor.grad.isfinite().all() for tensor in (tokens, *module.parameters()))
-
-
 @pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
 @pytest.mark.parametrize("multi_dimensional", [False, True])
 def test_equals_the_equations_with_dropout_before_every_linear_layer(

@@ -14,6 +14,8 @@ from fairseq_posattn.attention.source2token import SourceMaps
 INF = math.inf
 NAMES = ("query", "key", "value", "source_scores")
 SERVED = [("log_sigmoid", "reference"), ("identity", "reference"), ("identity", "sdpa")]
+MEANS = [(*served, d) for served in SERVED for d in (torch.float16, torch.bfloat16, torch.float32)]
+MEANS += [(scale, "triton", torch.float32) for scale in ("log_sigmoid", "identity")]
 
 PAST = torch.full((5, 5), -INF).triu()
 FUTURE = PAST.t()
@@ -61,16 +63,17 @@ def test_keys_far_below_a_blocked_key_have_exact_weights(dtype, token_scale, imp
         torch.testing.assert_close(ours.double().cpu(), theirs, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(("token_scale", "impl"), SERVED)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_a_context_is_a_mean_of_the_seen_values_for_any_scores(dtype, token_scale, impl):
-    query, key, value, source = inputs(batch=1, dtype=dtype)
-    with torch.no_grad():
-        source[:, :, -1] += 20_000
-        query *= 30
-    tensors = [query, key, value, source]
-    output = tensorized_attention(*tensors, mask=PAST, token_scale=token_scale, impl=impl)
-    slack = 4 * torch.finfo(dtype).eps
+@pytest.mark.parametrize(("token_scale", "impl", "dtype"), MEANS)
+def test_a_context_is_a_mean_of_the_seen_values_for_any_scores(token_scale, impl, dtype):
+    if impl == "triton":
+        require_kernels()
+    query, key, value, source = (x.detach().to(DEVICE) for x in inputs(batch=1, dtype=dtype))
+    source[:, :, -1] += 20_000
+    query *= 30
+    tensors = [x.requires_grad_() for x in (query, key, value, source)]
+    options = {"mask": PAST.to(DEVICE), "token_scale": token_scale, "impl": impl}
+    output = tensorized_attention(*tensors, **options)
+    slack = (16 if impl == "triton" else 4) * torch.finfo(dtype).eps
     for j in range(1, 5):
         seen = value[:, :, :j]
         assert (output[:, :, j] >= seen.amin(2) - slack * seen.abs().amax(2)).all()

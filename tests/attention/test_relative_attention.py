@@ -9,7 +9,6 @@ from oracles import assert_module_equals_loops, tensors_of
 from reference import gradients, leaves
 
 from fairseq_posattn.attention import (
-    AdaptedAttention,
     FunctionalBiasAttention,
     GaussianAttention,
     RelativePositionAttention,
@@ -39,14 +38,6 @@ def test_rpr_equals_the_equation(clip, separate, causal):
     learned = {name: getattr(module, name).expand(3, -1, -1) for name in names}
     assert_module_equals_loops("rpr", module, lambda query: learned, causal)
     assert module.key_embedding.numel() == (2 * clip + 1) * 3 * (3 if separate else 1)
-
-
-@causality
-def test_tener_equals_the_equation(causal):
-    module = AdaptedAttention(embed_dim=9, num_heads=3, causal=causal).double()
-    learned = dict(module.named_parameters())
-    assert_module_equals_loops("tener", module, lambda query: learned, causal)
-    assert sum(parameter.numel() for parameter in module.parameters()) == 9 + 9
 
 
 @causality

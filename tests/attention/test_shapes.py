@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from kernel_checks import DEVICE, require_kernels
+from oracles import SERVED
 
 from fairseq_posattn.attention.call import Key, Query
 from fairseq_posattn.attention.cases import CASES, Sizes
@@ -14,12 +15,6 @@ require_kernels()
 
 B, H, T, D = 3, 2, 5, 16
 SIZES = Sizes(B, H, T, T, D)
-SERVED = [
-    (name, impl)
-    for name, case in CASES.items()
-    for impl in case.attention.implementations
-    if not (name == "mtsa" and impl == "sdpa") and not (name == "da" and impl == "sdpa")
-]
 PADDING = torch.tensor([[False] * 4 + [True], [True] * 2 + [False] * 3, [False] * 5], device=DEVICE)
 
 

@@ -9,7 +9,6 @@ from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import ACTIVATIONS, Dropout
 from fairseq_posattn.model.multihead import MultiheadCrossAttention
-from fairseq_posattn.model.sentence_batches import pad_right
 
 PAD = 1
 
@@ -53,10 +52,3 @@ def test_positions(learned, dim):
     ours.load_state_dict(theirs.state_dict())
     tokens = torch.tensor([[4, 5, 6, 7], [1, 1, 4, 5], [4, 5, 1, 1]])
     torch.testing.assert_close(ours(tokens), theirs(tokens))
-
-
-def test_padding_goes_to_the_right():
-    left = torch.tensor([[1, 1, 4, 5], [4, 5, 6, 7], [1, 1, 1, 8]])
-    expected = utils.convert_padding_direction(left, PAD, left_to_right=True)
-    assert torch.equal(pad_right(left, PAD), expected)
-    assert torch.equal(pad_right(expected, PAD), expected)

@@ -52,6 +52,22 @@ def test_padding_changes_nothing(name):
     assert pooled.shape == (2, 4 if name == "mean_max" else 2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", POOLINGS)
+def test_lower_precision(name, dtype):
+    (hidden,) = leaves((4, 5, 3), dtype=dtype)
+    pooling = build(name, dim=3).to(dtype)
+    pooled, expected = pooling(hidden, SIDES), pooling.double()(hidden.double(), SIDES)
+    assert pooled.dtype == dtype
+    torch.testing.assert_close(pooled.double(), expected, rtol=0, atol=8 * torch.finfo(dtype).eps)
+
+
+def test_source2token_weights_are_zero_at_padding_and_weight_the_tokens():
+    pooled, weights = build("source2token")(HIDDEN, PADDING, need_weights=True)
+    assert weights[PADDING].eq(0).all()
+    torch.testing.assert_close((weights * HIDDEN).sum(1), pooled)
+
+
 @pytest.mark.parametrize("name", POOLINGS)
 def test_nothing_but_padding_gives_zero_and_finite_gradients(name):
     hidden = HIDDEN.clone().requires_grad_()

@@ -6,14 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.training.plugin import register
-
-register()
-
-from fairseq_posattn.model.initialization import INITIALIZATIONS  # noqa: E402
-from fairseq_posattn.model.mechanisms import LayerDescription  # noqa: E402
-from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer  # noqa: E402
-from fairseq_posattn.training.flags import MechanismConfig  # noqa: E402
+from fairseq_posattn.model.initialization import INITIALIZATIONS
+from fairseq_posattn.model.mechanisms import LayerDescription
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.training.flags import MechanismConfig
 
 C, FFN = 96, 160
 
