@@ -70,13 +70,6 @@ def looks_ahead(name: str) -> bool:
 
 def check_name(name: str) -> None:
     """Raise ValueError as :func:`mask_by_name`."""
-    for part in _parts(name):
-        kind, colon, radius = part.partition(":")
-        if kind == WINDOW and (not radius.isdecimal() or int(radius) == 0):
-            raise ValueError(f"mask {name!r}: {kind} needs a radius of 1 or more, as in '{kind}:2'")
-        if kind != WINDOW and part not in MASKS:
-            known = ", ".join([*MASKS, f"{WINDOW}:RADIUS"])
-            raise ValueError(f"mask {name!r}: unknown part {part!r}; known: {known}, joined by '+'")
     # A mask that allows any key allows one of the nearest.
     if not (_allows(name, -1) or _allows(name, 1)):
         raise ValueError(f"mask {name!r} allows no key; a sum allows the keys that all parts allow")
@@ -97,19 +90,20 @@ def check_names(names: Sequence[str], num_heads: int, causal: bool) -> None:
             )
 
 
-def _parts(name: str) -> list[str]:
-    return [part.strip() for part in name.split("+")]
-
-
 def _at_distances(name: str, distances: Tensor) -> Tensor:
-    """Return the mask of a checked name at these distances: ``[n]`` to float64 ``[n]``."""
+    """Return the mask of a name at these distances: ``[n]`` to float64 ``[n]``."""
     masks = []
-    for part in _parts(name):
+    for part in map(str.strip, name.split("+")):
         kind, _, radius = part.partition(":")
-        if kind == WINDOW:
+        if kind == WINDOW and radius.isdecimal() and int(radius) > 0:
             masks.append(_allow((distances.abs() <= int(radius)) & (distances != 0)))
+        elif kind == WINDOW:
+            raise ValueError(f"mask {name!r}: {kind} needs a radius of 1 or more, as in '{kind}:2'")
+        elif part in MASKS:
+            masks.append(MASKS[part](distances))
         else:
-            masks.append(MASKS[kind](distances))
+            known = ", ".join([*MASKS, f"{WINDOW}:RADIUS"])
+            raise ValueError(f"mask {name!r}: unknown part {part!r}; known: {known}, joined by '+'")
     return torch.stack(masks).sum(0)
 
 
