@@ -4,7 +4,7 @@ Values that are the same at each step are computed once. For 512 or 1,024 keys o
 twice as long per key as for others; stored in blocks, half to three quarters of that.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -24,6 +24,7 @@ class EncodedKeys:
     value: Tensor  # [B, H, S, D]
     mask: Tensor | None = None  # 0, or -inf at padding, [B, 1, 1, S]
     is_plain: bool = True  # use attend(); else a mechanism attends to the vectors
+    hypotheses: int = 1  # of each sentence, consecutive
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor]:
@@ -34,7 +35,7 @@ class EncodedKeys:
         """Return the sentences of these indices."""
         key, value = self.key.index_select(0, sentences), self.value.index_select(0, sentences)
         mask = None if self.mask is None else self.mask.index_select(0, sentences)
-        return EncodedKeys(key, value, mask, self.is_plain)
+        return replace(self, key=key, value=value, mask=mask)
 
     def attend(self, query: Tensor, need_weights: bool) -> Attended:
         """Return dot-product attention of ``[B, H, Tq, D]``, without dropout."""

@@ -1,6 +1,5 @@
 """Caches of incremental decoding, and their order in a beam search."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -71,21 +70,6 @@ class RowMoves:
         return self.moves
 
 
-@dataclass
-class EncodedCache:
-    """Keys and values of encoded sentences, each for so many hypotheses."""
-
-    keys: EncodedKeys
-    hypotheses: int
-
-    def reorder(self, new_order: Tensor) -> None:
-        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
-        sentences = self.keys.value.size(0)
-        self.hypotheses, kept = select_encodings(new_order, self.hypotheses, sentences)
-        if kept is not None:
-            self.keys = self.keys.select(kept)
-
-
 class PositionCache:
     """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
@@ -149,9 +133,14 @@ class PositionCache:
 
 def reorder_caches(incremental_state: IncrementalState, new_order: Tensor) -> None:
     """Select and order the hypotheses of a beam search in the caches of all layers."""
-    for cache in incremental_state.values():
-        if isinstance(cache, (EncodedCache, PositionCache)):
+    for name, cache in incremental_state.items():
+        if isinstance(cache, PositionCache):
             cache.reorder(new_order)
+        elif isinstance(cache, EncodedKeys):
+            sentences = cache.value.size(0)
+            cache.hypotheses, kept = select_encodings(new_order, cache.hypotheses, sentences)
+            if kept is not None:
+                incremental_state[name] = cache.select(kept)
 
 
 def _no_padding(key: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
 from fairseq_posattn.attention.fused import DropoutStreams
-from fairseq_posattn.model.caches import EncodedCache, IncrementalState, PositionCache, RowMoves
+from fairseq_posattn.model.caches import IncrementalState, PositionCache, RowMoves
 from fairseq_posattn.model.feed_forward import Dropout
 
 WithWeights = tuple[Tensor, Tensor | None]  # attention weights, None unless ``need_weights``
@@ -199,8 +199,9 @@ class MultiheadCrossAttention(MultiheadAttention):
         if incremental_state is not None:
             if (self, "attention") not in incremental_state:  # copied once, not at each step
                 keys = self._store(query, *self._project(encoder_out), encoder_padding_mask)
-                incremental_state[self, "attention"] = EncodedCache(keys, hypotheses)
-            stored = incremental_state[self, "attention"].keys
+                keys.hypotheses = hypotheses
+                incremental_state[self, "attention"] = keys
+            stored = incremental_state[self, "attention"]
         if stored is not None and stored.is_plain:
             attended = stored.attend(query, need_weights)
             context, weights = attended if need_weights else (attended, None)

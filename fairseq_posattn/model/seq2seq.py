@@ -157,8 +157,14 @@ class DecoderPass(Side):
         padded = next(iter(encoder_out["encoder_padding_mask"]), None)
         source = encoder_out["encoder_out"][0], padded
         aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
-        x = self._embed(prev_output_tokens, incremental_state).transpose(0, 1)  # [T, B, C]
-        newest = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
+        newest, positions = prev_output_tokens, None
+        if self.embed_positions is not None:
+            positions = self.embed_positions(newest, incremental_state=incremental_state)
+        if incremental_state is not None:
+            newest = newest[:, -1:]
+            positions = None if positions is None else positions[:, -1:]
+        x = self.finish_embedding(self.embed_scale * self.embed_tokens(newest), positions)
+        x = x.transpose(0, 1)  # [T, B, C]
         # Behind the tokens, causal attention sees padding only from padding, which no loss reads.
         is_unseen = self.training and self.pads_right and incremental_state is None
         padding = None if is_unseen else find_padding(newest, self.padding_idx)
@@ -174,18 +180,6 @@ class DecoderPass(Side):
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
-
-    def _embed(self, tokens: Tensor, incremental_state: IncrementalState | None) -> Tensor:
-        positions = None
-        if self.embed_positions is not None:
-            positions = self.embed_positions(tokens, incremental_state=incremental_state)
-        if incremental_state is not None:
-            tokens = tokens[:, -1:]
-            positions = None if positions is None else positions[:, -1:]
-        result: Tensor = self.finish_embedding(
-            self.embed_scale * self.embed_tokens(tokens), positions
-        )
-        return result
 
 
 class Encoder(EncoderPass, nn.Module):

@@ -44,7 +44,7 @@ def test_stored_encodings_attend_as_new_encodings(monkeypatch, impl, length, sho
                 results, attention(x, source, padding, **options), strict=True
             ):
                 torch.testing.assert_close(result, expected)
-    keys = state[attention, "attention"].keys
+    keys = state[attention, "attention"]
     assert keys.is_plain == (impl != "sdpa" and shortest > 0)
     assert (keys.key.dim() == 5) == (keys.is_plain and length == 512)
 
