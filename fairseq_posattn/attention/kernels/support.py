@@ -14,8 +14,6 @@ from fairseq_posattn.attention.pytorch import constant
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-# First version with gather within a tile.
-OLDEST_TRITON = (3, 6)
 # First GPUs with bfloat16 matmul.
 OLDEST_GPU = (8, 0)
 # Vectors of one head; they must have one type.
@@ -76,19 +74,13 @@ def device_reason(device: torch.device) -> str | None:
             return f"needs a GPU of compute capability 8.0 or more, not {major}.{minor}"
     elif device.type != "cpu" or not interpreted():
         return f"needs a GPU, not {device.type}"
-    return _installation_reason()
+    # PyTorch 2.10 and newer need a Triton that has all that the kernels use.
+    return None if _has_triton() else "needs Triton, which is not installed (pip install triton)"
 
 
 @functools.cache
-def _installation_reason() -> str | None:
-    if importlib.util.find_spec("triton") is None:
-        return "needs Triton, which is not installed (pip install triton)"
-    import triton
-
-    if tuple(map(int, triton.__version__.split(".")[:2])) < OLDEST_TRITON:
-        oldest = ".".join(map(str, OLDEST_TRITON))
-        return f"needs Triton {oldest} or newer, not {triton.__version__}"
-    return None
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def with_kernel(name: str) -> Callable[[Callable[..., Attended]], Callable[..., Attended]]:
