@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import gradients
+from reference import assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
 
@@ -108,9 +108,7 @@ def assert_dropout_repeats_backward(attend, tensors, exact, p):
     expected = (weights * kept / (1 - p)) @ exact[2]
     torch.manual_seed(3)
     output = attend(*tensors, dropout_p=p)
-    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
+    assert_same_with_gradients(output, expected, tensors, exact, rtol=1e-4, atol=1e-4)
 
 
 def assert_frequency(count, trials, probability):

@@ -24,9 +24,19 @@ def gradients(output, inputs, seed=7):
     return torch.autograd.grad(combined, inputs, retain_graph=True, materialize_grads=True)
 
 
-def assert_same_with_gradients(output, expected, tensors):
-    torch.testing.assert_close(output, expected)
-    torch.testing.assert_close(gradients(output, tensors), gradients(expected, tensors))
+def assert_same_with_gradients(output, expected, tensors, exact=None, **tolerances):
+    """Compare gradients, too; ``exact`` are the expected output's tensors if not the same."""
+    exact = tensors if exact is None else exact
+    results = (output, *gradients(output, tensors)), (expected, *gradients(expected, exact))
+    torch.testing.assert_close(*results, check_dtype=exact is tensors, **tolerances)
+
+
+def assert_rounded(output, expected, tensors, exact, roundings):
+    """Compare with float64; allow so many roundings of the largest number of each tensor."""
+    results = (output, *gradients(output, tensors)), (expected, *gradients(expected, exact))
+    for ours, theirs in zip(*results, strict=True):
+        tolerance = roundings * torch.finfo(output.dtype).eps * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double().to(theirs), theirs, rtol=0, atol=tolerance)
 
 
 def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):

@@ -12,7 +12,7 @@ import oracles
 import pytest
 import torch
 from oracles import loops, tensors_of
-from reference import PADDING, LargestTensor, assert_same_with_gradients, gradients
+from reference import PADDING, LargestTensor, assert_rounded, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention import (
     DistanceAwareAttention,
@@ -173,13 +173,8 @@ def test_the_error_of_a_lower_precision_is_its_rounding(name, impl, dtype):
     expected = CASES[name](exact, impl="reference", **options)
     assert output.dtype == dtype
     # DiSAN's and TENER's scores are a few times larger than others', and so is their rounding.
-    rounding = 8 * torch.finfo(dtype).eps * (5 if name in ("disan", "tener") else 1)
-    results = (output, *gradients(output, tensors_of(arguments)))
-    for ours, theirs in zip(
-        results, (expected, *gradients(expected, tensors_of(exact))), strict=True
-    ):
-        tolerance = rounding * (1 + theirs.abs().max().item())
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+    roundings = 40 if name in ("disan", "tener") else 8
+    assert_rounded(output, expected, tensors_of(arguments), tensors_of(exact), roundings)
 
 
 @pytest.mark.parametrize(

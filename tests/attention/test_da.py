@@ -11,13 +11,6 @@ from fairseq_posattn.attention.da import (
     rescaled_coefficients,
 )
 
-
-def inputs(batch=4, heads=3, length=5, features=3, dtype=torch.float64):
-    """query, key, value, distance_weight, sigmoid_shift."""
-    vectors = [(batch, heads, length, features)] * 3
-    return leaves(*vectors, (heads,), (heads,), dtype=dtype)
-
-
 # The function of distance
 
 
@@ -81,7 +74,7 @@ def test_finite_for_any_parameter_at_any_distance(dtype, mapping, adjustment):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_gradients_between_equal_scores_have_the_coefficient_and_are_finite(dtype):
     """If two keys share a query, the gradient of their scores is multiplied by f alone."""
-    query, key, value, _, _ = inputs(batch=1, heads=1, dtype=dtype)
+    query, key, value = leaves(*[(1, 1, 5, 3)] * 3, dtype=dtype)
     with torch.no_grad():
         query.fill_(1.0)
         key.fill_(1.0)

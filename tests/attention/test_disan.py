@@ -10,11 +10,6 @@ from fairseq_posattn.attention.masks import mask_by_name
 DIRECTIONS = ("past", "future")
 
 
-def by_position(key_score, query_score, value, mask, padding):
-    arguments = {"key_score": key_score, "query_score": query_score, "value": value, "mask": mask}
-    return loops("disan", arguments, padding)
-
-
 def test_both_directions_equal_the_equation_with_dropout_before_every_linear_layer(monkeypatch):
     module = DirectionalSelfAttention(4, 3, dropout=0.3, map_dropout=0.3, activation=torch.relu)
     (tokens,) = leaves((4, 5, 4))
@@ -28,9 +23,9 @@ def test_both_directions_equal_the_equation_with_dropout_before_every_linear_lay
         h = (tokens * drawn[f"tokens {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
         h = torch.where(h > 0, h, 0.0)
         seen = h * drawn[f"scores {way}"]
-        key_score = seen @ block.key_map.weight.T
-        query_score = seen @ block.query_map.weight.T + block.query_map.bias
-        context = by_position(key_score, query_score, h, mask_by_name(way, 5), PADDING)
+        arguments = {"key_score": seen @ block.key_map.weight.T, "value": h}
+        arguments["query_score"] = seen @ block.query_map.weight.T + block.query_map.bias
+        context = loops("disan", arguments | {"mask": mask_by_name(way, 5)}, PADDING)
         seen = torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]
         gate = torch.sigmoid(seen @ block.gate.map.weight.T + block.gate.map.bias)
         halves.append(gate * h + (1 - gate) * context)

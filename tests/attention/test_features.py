@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from kernel_checks import DEVICE
 from oracles import tensors_of
-from reference import LargestTensor, assert_same_with_gradients, gradients
+from reference import LargestTensor, assert_rounded, assert_same_with_gradients, gradients
 
 from fairseq_posattn.attention import forgetting_attention
 from fairseq_posattn.attention.cases import CASES, Sizes
@@ -50,11 +50,7 @@ def test_long_texts_in_half_precision(name, dtype, causal):
     options = options_of(name, causal) | {"key_padding_mask": padding_of(2, 600, DEVICE)}
     output = CASES[name](arguments, impl="sdpa", **options)
     expected = CASES[name](exact, impl="reference", **options)
-    results = output, *gradients(output, tensors_of(arguments))
-    rights = expected, *gradients(expected, tensors_of(exact))
-    for ours, theirs in zip(results, rights, strict=True):
-        tolerance = 16 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+    assert_rounded(output, expected, tensors_of(arguments), tensors_of(exact), 16)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -20,7 +20,7 @@ from kernel_checks import (
     padding_of,
     require_kernels,
 )
-from reference import gradients
+from reference import assert_same_with_gradients, gradients
 from torch.utils.checkpoint import checkpoint
 
 from fairseq_posattn.attention import dynamic_mask_attention
@@ -319,6 +319,4 @@ def test_dropout_takes_pairs_and_features_apart_and_leaves_the_denominator(lengt
     expected = numerator / (weights @ source.exp())
     torch.manual_seed(3)
     output = attend(*tensors, **options)
-    torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
-    for ours, theirs in zip(gradients(output, tensors), gradients(expected, exact), strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-4)
+    assert_same_with_gradients(output, expected, tensors, exact, rtol=1e-4, atol=1e-4)
