@@ -40,21 +40,25 @@ def choose(monkeypatch):
     multiplies_batches.cache_clear()
 
 
+def recorded(name, monkeypatch):
+    """Return the list of calls of a function of cpu."""
+    calls, multiply = [], getattr(cpu, name)
+    monkeypatch.setattr(cpu, name, lambda *args: calls.append(args) or multiply(*args))
+    return calls
+
+
 @pytest.fixture
-def products(choose, monkeypatch):
-    """Return the list of shapes that oneDNN multiplies, small shapes included."""
+def by_onednn(choose):
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
+
+
+@pytest.fixture
+def products(by_onednn, monkeypatch):
+    """Return the list of matmuls by oneDNN, small ones included."""
     monkeypatch.setattr(cpu, "FEWEST_MULTIPLICATIONS", 0)
-    shapes, by_onednn = [], cpu._product
-
-    def product(x, weight, bias=None):
-        shapes.append((*x.shape, weight.size(0)))
-        return by_onednn(x, weight, bias)
-
-    monkeypatch.setattr(cpu, "_product", product)
-    return shapes
+    return recorded("_product", monkeypatch)
 
 
 def tensors(shape, bias=True, dtype=torch.float32):
@@ -110,24 +114,14 @@ def test_autocast_and_tracing_use_pytorch(products):
 
 
 @pytest.fixture
-def batches(choose, monkeypatch):
-    """Return the list of shapes of batches that oneDNN multiplies, small shapes included."""
-    if not ONEDNN:
-        pytest.skip("this PyTorch was built without oneDNN")
-    choose("onednn")
+def batches(by_onednn, monkeypatch):
+    """Return the list of matmuls of batches by oneDNN, small ones included."""
     if not multiplies_batches():
         pytest.skip("oneDNN rounds to bfloat16 on this processor")
     monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 0)
     settings = torch.backends.mkldnn.matmul
     before, settings.fp32_precision = settings.fp32_precision, "ieee"
-    shapes, by_onednn = [], cpu._matmul_by_onednn
-
-    def product(a, b):
-        shapes.append((*a.shape, b.size(-1)))
-        return by_onednn(a, b)
-
-    monkeypatch.setattr(cpu, "_matmul_by_onednn", product)
-    yield shapes
+    yield recorded("_matmul_by_onednn", monkeypatch)
     settings.fp32_precision = before
 
 

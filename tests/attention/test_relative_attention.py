@@ -18,7 +18,7 @@ from fairseq_posattn.attention import (
     relative_position_attention,
 )
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.attention.positions import blocked_keys, relative_sinusoids
+from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.t5 import find_buckets
 
 implementations = pytest.mark.parametrize("impl", ["reference", "sdpa"])
@@ -158,15 +158,6 @@ def test_fires_threshold_moves_by_shares_and_old_checkpoints_load():
 
 
 # Positions
-
-
-def test_blocked_keys():
-    assert blocked_keys(3, 3, None, False, None) is None
-    assert blocked_keys(1, 5, None, True, None) is None
-    assert blocked_keys(2, 3, None, True, None).int().tolist() == [[[[0, 0, 1], [0, 0, 0]]]]
-    padding = torch.tensor([[True, False, False]])
-    blocked = blocked_keys(3, 3, padding, True, None)
-    assert blocked.int().tolist() == [[[[1, 1, 1], [1, 0, 1], [1, 0, 0]]]]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
