@@ -78,25 +78,18 @@ def test_nothing_but_padding_gives_zero_and_finite_gradients(name):
     assert hidden.grad[1].eq(0).all()
 
 
-def by_position(hidden, keys, queries, padding):
-    """Eq. 11 and 12, t over the tokens and i over the queries."""
-    rows = []
-    for b in range(hidden.size(0)):
-        for i in range(queries.size(0)):
-            tokens = [t for t in range(hidden.size(1)) if not padding[b, t]]
-            exponentials = [torch.exp((keys[b, t] * queries[i]).sum()) for t in tokens]
-            row = torch.zeros_like(hidden[b, 0])
-            for t, exponential in zip(tokens, exponentials, strict=True):
-                row = row + exponential / sum(exponentials) * hidden[b, t]
-            rows.append(row)
-    return torch.stack(rows).view(hidden.size(0), queries.size(0), -1)
+def by_sentence(hidden, keys, queries, padding):
+    """Eq. 11 and 12, one sentence after another."""
+    sentences = zip(hidden, keys @ queries.T, padding, strict=True)
+    rows = [scores[~padded].softmax(0).T @ h[~padded] for h, scores, padded in sentences]
+    return torch.stack(rows)
 
 
 @pytest.mark.parametrize("queries", [1, 3])
 def test_multi_query_attention_equals_the_equations(queries):
     tensors = leaves((4, 5, 6), (4, 5, 6), (queries, 6))
     result = multi_query_attention(*tensors, key_padding_mask=SIDES)
-    assert_same_with_gradients(result, by_position(*tensors, SIDES), tensors)
+    assert_same_with_gradients(result, by_sentence(*tensors, SIDES), tensors)
 
 
 def test_pooling_fuses_concatenated_vectors():
@@ -104,6 +97,6 @@ def test_pooling_fuses_concatenated_vectors():
     pooling = MultiQueryPooling(6, queries=3).double()
     (hidden,) = leaves((4, 5, 6))
     keys = torch.tanh(hidden @ pooling.key_map.weight.T + pooling.key_map.bias)
-    result = by_position(hidden, keys, pooling.queries, SIDES)
+    result = by_sentence(hidden, keys, pooling.queries, SIDES)
     expected = result.reshape(4, 18) @ pooling.fusion.weight.T  # eq. 13
     torch.testing.assert_close(pooling(hidden, SIDES), expected)
