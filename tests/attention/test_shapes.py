@@ -1,6 +1,8 @@
 """Shapes are broadcast or refused, for every function and implementation that runs here."""
 
 import math
+from collections import Counter
+from itertools import chain
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from oracles import SERVED
 
 from fairseq_posattn.attention.call import Key, Query
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.shapes import DISTANCES, ODD, Shapes
 
 require_kernels()
 
@@ -59,44 +61,22 @@ def test_a_dimension_of_size_one_is_repeated(name, impl):
 
 @pytest.mark.parametrize(("name", "impl"), SERVED)
 def test_a_longer_or_shorter_argument_is_refused_by_its_name(name, impl):
-    shapes = CASES[name].attention.shapes.dimensions
-    for argument in shapes:
-        right = arguments_of(name).get(argument, PADDING)
-        for number in range(right.dim()):
-            for change in (-1, 1):
-                arguments = arguments_of(name)
-                wrong = right.new_zeros(
-                    [size + change * (n == number) for n, size in enumerate(right.shape)]
-                )
-                padding = wrong if argument == "key_padding_mask" else PADDING
-                if argument != "key_padding_mask":
-                    arguments[argument] = wrong
-                if fits(name, arguments, padding):
-                    continue
+    arguments = {**arguments_of(name), "key_padding_mask": PADDING}
+    shapes = CASES[name].attention.shapes
+    masks = [dimensions for mask, dimensions in shapes.masks.items() if mask in arguments]
+    named = Counter(d.strip("()") for d in chain(*shapes.dimensions.values(), *masks))
+    if named[DISTANCES]:
+        named.update(["Tq", "Tk"])
+    for argument, dimensions in shapes.dimensions.items():
+        right = arguments[argument]
+        for number, dimension in enumerate(dimensions):
+            if named[dimension.strip("()")] == 1 and dimension not in {*ODD, DISTANCES}:
+                continue  # no other argument has this dimension
+            for size in {right.size(number) - 1, right.size(number) + 1} - {1}:
+                wrong = right.new_zeros([*right.shape[:number], size, *right.shape[number + 1 :]])
                 with pytest.raises(ValueError, match="has shape .* expected|it needs 2") as error:
-                    call(name, impl, arguments, key_padding_mask=padding)
+                    call(name, impl, {**arguments, argument: wrong})
                 assert "\n" not in str(error.value)
-
-
-def fits(name, arguments, padding):
-    """Return whether all sizes of one name are equal or one."""
-    sizes = {}
-    tensors = {**arguments, "key_padding_mask": padding}
-    for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
-        dimensions = [d.strip("()") for d in dimensions]
-        for dimension, size in zip(dimensions, tensors[argument].shape, strict=False):
-            sizes.setdefault(dimension, set()).add(size)
-    mask = arguments.get("mask")
-    if mask is not None and sizes["Tk"] | sizes["Tq"] != {T}:
-        return False
-    if "Tq+Tk-1" in sizes and sizes["Tq+Tk-1"] != {2 * T - 1}:
-        return False
-    odd = all(size % 2 for name in ("2N-1", "2k+1") for size in sizes.get(name, ()))
-    broadcast = {"B", "H", "Tq", "*"}
-    return odd and all(
-        len(values - {1} if dimension in broadcast else values) <= 1
-        for dimension, values in sizes.items()
-    )
 
 
 @pytest.mark.parametrize(
