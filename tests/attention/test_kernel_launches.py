@@ -4,7 +4,7 @@ import math
 import os
 import subprocess
 import sys
-from functools import partialmethod
+from functools import partial, partialmethod
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,12 +30,9 @@ pytest.importorskip("triton")
 
 from fairseq_posattn.attention.kernels import (  # noqa: E402
     distance_attention,
-    distance_lines,
-    distance_scores,
     launch,
     mpsan_triton,
     mtsa_triton,
-    tensor_scores,
 )
 from fairseq_posattn.attention.kernels.ops import Drawn  # noqa: E402
 
@@ -43,16 +40,6 @@ BATCH = 2
 # The other functions of distance are launched as ALiBi's, with a bias that PyTorch computes.
 KINDS = ["dman", "da", "mtsa", "mpsan", "alibi"]
 kernels = pytest.mark.parametrize("name", KINDS)
-LAUNCHED = {
-    "write_table",
-    "attend",
-    "reduce_table",
-    "reduce_mapping",
-    "reduce_bias",
-    "find_largest",
-    "weigh_sources",
-}
-LAUNCHED |= {f"differentiate_{what}" for what in ("queries", "keys", "scores", "values")}
 
 
 @pytest.mark.slow
@@ -65,47 +52,17 @@ def test_gradients_are_the_same_through_a_checkpoint(name):
     torch.testing.assert_close(gradients(output, tensors), expected, rtol=0, atol=0)
 
 
-@pytest.fixture
-def replace_kernels(monkeypatch):
-    """Return a function that replaces every kernel that a plan launches."""
-    gpu = SimpleNamespace(get_current_device=int, get_current_stream=int)
-    monkeypatch.setattr(launch, "driver", SimpleNamespace(active=gpu))
-
-    def replace(replacement):
-        clear_plans()
-        for module in (distance_lines, distance_scores, tensor_scores, mpsan_triton):
-            for name in LAUNCHED & vars(module).keys():
-                monkeypatch.setattr(module, name, replacement(getattr(module, name)))
-
-    yield replace
-    clear_plans()
-
-
-def clear_plans():
-    for module in (distance_attention, mtsa_triton, mpsan_triton):
-        module.differentiable.launches_of.cache_clear()
-    for case in KERNELS.values():
-        case.attention.decisions.clear()
-
-
 @kernels
-def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
+def test_a_repeated_launch_reads_the_seed_from_memory(name, monkeypatch):
     """A CUDA graph replays: arguments stay, the seed's memory changes."""
-    launches, seeds = [], []
+    launches, seeds, run = [], [], launch.Launch.__call__
 
-    class Recorded:
-        def __init__(self, kernel):
-            self.kernel = kernel
+    def record(self, *args):
+        launches.append(partial(run, self, *args))
+        launches[-1]()
+        seeds.extend(a.seed for a in args if isinstance(a, Drawn))
 
-        def __getitem__(self, grid):
-            def launch(*args, **options):
-                launches.append(lambda: self.kernel[grid](*args, **options))
-                launches[-1]()
-                seeds.extend(a.seed for a in args if isinstance(a, Drawn))
-
-            return launch
-
-    replace_kernels(Recorded)
+    monkeypatch.setattr(launch.Launch, "__call__", record)
     attend, tensors = call(name, 20)
     context = attend(*[tensor.detach() for tensor in tensors], dropout_p=0.5)
     first = context.clone()
@@ -139,6 +96,26 @@ class Compiled:
         return launch
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """Let plans launch each kernel as :class:`Compiled`."""
+    gpu = SimpleNamespace(get_current_device=int, get_current_stream=int)
+    monkeypatch.setattr(launch, "driver", SimpleNamespace(active=gpu))
+    init = launch.Launch.__init__
+    wrap = lambda self, kernel, *rest: init(self, Compiled(kernel), *rest)  # noqa: E731
+    monkeypatch.setattr(launch.Launch, "__init__", wrap)
+    clear_plans()
+    yield
+    clear_plans()
+
+
+def clear_plans():
+    for module in (distance_attention, mtsa_triton, mpsan_triton):
+        module.differentiable.launches_of.cache_clear()
+    for case in KERNELS.values():
+        case.attention.decisions.clear()
+
+
 def specialize(argument):
     """Return what Triton compiles a kernel for: ones, multiples of 16, types, alignment."""
     if isinstance(argument, tuple):
@@ -151,9 +128,8 @@ def specialize(argument):
 
 
 @kernels
-def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_kernels):
+def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, compiled):
     """With p = 1 - 2**-16 one of 2**16 is kept; Triton compiles a 1 as a constant."""
-    replace_kernels(Compiled)
     attend, tensors = call(name, 20)
     for dropout_p in (0.5, 1 - 2**-16, 0.5):
         gradients(attend(*tensors, dropout_p=dropout_p), tensors)
@@ -162,9 +138,8 @@ def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_ker
 @pytest.mark.parametrize(
     ("name", "length"), [("dman", 40), *product(KINDS[1:], [20]), ("mtsa", 40)]
 )
-def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
+def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, compiled):
     """Hooks that offload saved tensors return them contiguous."""
-    replace_kernels(Compiled)
     attend, tensors = call(name, length, features=40)
     arguments = [t.detach().movedim(-2, 0).contiguous().movedim(0, -2) for t in tensors[:3]]
     arguments = [*(t.requires_grad_() for t in arguments), *tensors[3:]]
