@@ -96,27 +96,19 @@ def test_tf32_is_a_kind_and_may_round_to_ten_bits(tf32):
 
 @pytest.mark.slow
 def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
-    from fairseq_posattn.attention.kernels import distance_attention, distance_scores
+    from fairseq_posattn.attention.kernels.distance_scores import attend
+    from fairseq_posattn.attention.kernels.launch import Launch
     from fairseq_posattn.attention.kernels.ops import Drawn
 
-    class Redrawing:
-        def __init__(self, kernel):
-            self.kernel = kernel
+    run = Launch.__call__
 
-        def __getitem__(self, grid):
-            def launch(*args, **options):
-                for drawn in (a for a in args if isinstance(a, Drawn)):
-                    drawn.seed.add_(1)
-                return self.kernel[grid](*args, **options)
+    def redraw(self, *args):
+        if self.kernel is not attend:
+            for drawn in (a for a in args if isinstance(a, Drawn)):
+                drawn.seed.add_(1)
+        run(self, *args)
 
-            return launch
-
-    for kernel in ("differentiate_keys", "differentiate_queries"):
-        redrawing = Redrawing(getattr(distance_scores, kernel))
-        monkeypatch.setattr(distance_scores, kernel, redrawing)
-    kernels = distance_attention.differentiable
-    uncached = kernels.launches_of.__wrapped__  # cached launches have the original kernels
-    monkeypatch.setattr(kernels, "launches_of", uncached)
+    monkeypatch.setattr(Launch, "__call__", redraw)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 
