@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.compat.patching import replaced
 
-# Criterions that ask the host nothing and log what counts_of returns.
+# Criterions that ask the host nothing and log, beside tensors, what Graphs.train counts.
 LOSSES = ("cross_entropy", "label_smoothed_cross_entropy")
 MOST = 256  # graphs; batches of further shapes are computed without
 
@@ -71,7 +71,9 @@ class Graphs:
             torch._foreach_add_(present(earlier), present(self.gradients))
         if hasattr(self.optimizer, "_needs_sync"):
             self.optimizer._needs_sync = True
-        counts, size = counts_of(self.criterion, sample)
+        sentences, tokens = sample["target"].size(0), sample["ntokens"]
+        size = sentences if self.criterion.sentence_avg else tokens
+        counts = {"nsentences": sentences, "ntokens": tokens, "sample_size": size}
         logged = {
             name: value.clone() if torch.is_tensor(value) else counts[name]
             for name, value in recorded.logged.items()
@@ -134,10 +136,3 @@ def shape_of(sample: dict[str, Any]) -> object:
 def present(gradients: list[Tensor | None]) -> list[Tensor]:
     """Return those that are not None; which parameters have a gradient depends on no shape."""
     return [gradient for gradient in gradients if gradient is not None]
-
-
-def counts_of(criterion: Any, sample: dict[str, Any]) -> tuple[dict[str, int], int]:
-    """Return the numbers that fairseq's cross entropies log of a batch, and the sample size."""
-    sentences, tokens = sample["target"].size(0), sample["ntokens"]
-    size = sentences if criterion.sentence_avg else tokens
-    return {"nsentences": sentences, "ntokens": tokens, "sample_size": size}, size

@@ -19,21 +19,11 @@ from fairseq_posattn.text.manifest import check_size
 logger = logging.getLogger(__name__)
 
 
-@around(SentencePredictionTask, "build_model")
-def note_row_checks(
-    build_model: Function, self: Any, cfg: Any, from_checkpoint: bool = False
-) -> Any:
-    """Note whether the model's attribute ``checks_rows`` is true; fairseq's models have none."""
-    model = build_model(self, cfg, from_checkpoint)
-    self.checks_rows = getattr(model, "checks_rows", False)
-    return model
-
-
 @around(SentencePredictionTask, "load_dataset")
 def check_rows_first(
     load_dataset: Function, self: Any, split: str, combine: bool = False, **kwargs: Any
 ) -> Any:
-    """Check a split: fairseq trains on unequal files, empty rows and unknown labels silently."""
+    """Check a split for models that set ``checks_rows``: fairseq trains on wrong rows silently."""
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)
     return load_dataset(self, split, combine=combine, **kwargs)

@@ -79,12 +79,6 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             tied["decoder.output_projection.weight"] = f"{source}.embed_tokens.weight"
         self.post_init()
 
-    def get_encoder(self, *unused: Any, **neither: Any) -> SourceEncoder:
-        return self.encoder
-
-    def get_decoder(self) -> Decoder:
-        return self.decoder
-
     def get_input_embeddings(self) -> nn.Embedding:
         return self.encoder.embed_tokens  # type: ignore[return-value]
 

@@ -11,12 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import numpy
 import pytest
 import torch
-from fairseq import models, options, tasks, utils
+from fairseq import options, tasks, utils
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset, token_block_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -27,7 +26,6 @@ from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.data import read_column
 from fairseq_posattn.compat.fingerprints import check, note_named_data
 from fairseq_posattn.inference import prediction
-from fairseq_posattn.training.models import PosAttnClassifier
 
 DICTIONARY = Dictionary()
 for letter in "abc":
@@ -261,30 +259,18 @@ def test_a_huge_dictionary_and_huge_codes_are_not_read(tmp_path):
         encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
 
 
-@pytest.fixture
-def load(write_sentence_data, tmp_path, monkeypatch):
-    """Return ``load(checks_rows)``: data with an empty row, loaded by the task of such a model."""
-
-    def load(checks_rows):
-        columns = {"input0": ["a dog runs", "", "it rains"], "label": ["yes", "no", "no"]}
-        data = write_sentence_data(tmp_path / str(checks_rows), {"train": columns})
-        flags = [str(data), "--task", "sentence_prediction", "--num-classes", "2"]
-        flags += ["--criterion", "sentence_prediction", "--arch", "mpsan_classifier"]
-        args = options.parse_args_and_arch(options.get_training_parser(), flags)
-        cfg = convert_namespace_to_omegaconf(args)
-        task = tasks.setup_task(cfg.task)
-        model = SimpleNamespace(checks_rows=checks_rows, register_classification_head=Mock())
-        monkeypatch.setattr(models, "build_model", lambda cfg, task, from_checkpoint: model)
-        task.build_model(cfg.model)
-        return task.load_dataset("train")
-
-    return load
-
-
-def test_rows_are_checked_for_models_that_need_it(load):
+def test_rows_are_checked_for_models_that_need_it(write_sentence_data, tmp_path):
+    columns = {"input0": ["a dog runs", "", "it rains"], "label": ["yes", "no", "no"]}
+    data = write_sentence_data(tmp_path / "data", {"train": columns})
+    flags = [str(data), "--task", "sentence_prediction", "--num-classes", "2"]
+    flags += ["--criterion", "sentence_prediction", "--arch", "mpsan_classifier"]
+    args = options.parse_args_and_arch(options.get_training_parser(), flags)
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    assert len(task.load_dataset("train")) == 3  # as fairseq
+    task.build_model(cfg.model)
     with pytest.raises(UsageError, match="input0/train: row 2 is empty"):
-        load(PosAttnClassifier.checks_rows)
-    assert len(load(False)) == 3  # as fairseq
+        task.load_dataset("train")
 
 
 # --- Dictionaries of a model ----------------------------------------------------------------------

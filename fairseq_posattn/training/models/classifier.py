@@ -138,7 +138,6 @@ class PosAttnClassifier(LogitsModel):
     """Classifier of sentences, or of both of a pair by ``--pair-features``."""
 
     tasks = SENTENCE_TASKS
-    checks_rows = True  # empty sentences are an error
 
     def __init__(
         self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False
@@ -156,6 +155,7 @@ class PosAttnClassifier(LogitsModel):
         cfg = all_options(cfg, PosAttnClassifierConfig)
         if not isinstance(cfg.max_positions, int):  # there is no config of the task
             cfg.max_positions = task.max_positions()
+        task.checks_rows = True  # empty sentences are an error
         words = task.source_dictionary
         language_model = _build_language_model(cfg, words)
         marks = find_marks(cfg, words)
