@@ -18,35 +18,31 @@ BATCH_SIZE, MAX_TOKENS = 256, 8000  # of a translator: lines, and subwords with 
 DECODING: dict[str, Any] = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
 DECODING |= {"min_len": 1, "no_repeat_ngram_size": 0, "attention": "words"}
 SEARCH: dict[str, tuple[Callable[[str], float], str]] = {
-    "--beam": (positive, "beam size"),
-    "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
-    "--max-len-a": (float, "maximum output length is A x source length + B subwords: this is A"),
-    "--max-len-b": (int, "maximum output length is A x source length + B subwords: this is B"),
-    "--min-len": (positive, "minimum output length in subwords"),
-    "--no-repeat-ngram-size": (int, "forbid repeated n-grams of N subwords; 0 allows them"),
+    "beam": (positive, "beam size"),
+    "lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
+    "max_len_a": (float, "maximum output length is A x source length + B subwords: this is A"),
+    "max_len_b": (int, "maximum output length is A x source length + B subwords: this is B"),
+    "min_len": (positive, "minimum output length in subwords"),
+    "no_repeat_ngram_size": (int, "forbid repeated n-grams of N subwords; 0 allows them"),
 }
 
 
 def add_search(
-    group: _ActionsContainer, decoding: Mapping[str, Any], flags: Iterable[str] = SEARCH
+    group: _ActionsContainer, decoding: Mapping[str, Any], names: Iterable[str] = SEARCH
 ) -> None:
-    """Add these of SEARCH to a parser's group; ``decoding`` has defaults by fairseq's names."""
-    for flag in flags:
-        kind, about = SEARCH[flag]
-        default = decoding[setting(flag)]
-        if flag == "--max-len-b" and "--max-len-a" not in flags:
+    """Add these of SEARCH to a parser's group; ``decoding`` has their defaults."""
+    for name in names:
+        kind, about = SEARCH[name]
+        if name == "max_len_b" and "max_len_a" not in names:
             about = "maximum output length in subwords"
-        about += f" (default: {default})"
-        group.add_argument(flag, type=kind, default=default, metavar="N", help=about)
+        about += f" (default: {decoding[name]})"
+        options: Any = {"type": kind, "default": decoding[name], "metavar": "N", "help": about}
+        group.add_argument(f"--{name.replace('_', '-')}", **options)
 
 
-def search_settings(args: Namespace, flags: Iterable[str] = SEARCH) -> dict[str, Any]:
-    """Return the values of these of SEARCH, by fairseq's names."""
-    return {setting(flag): getattr(args, setting(flag)) for flag in flags}
-
-
-def setting(flag: str) -> str:
-    return flag[2:].replace("-", "_")
+def search_settings(args: Namespace, names: Iterable[str] = SEARCH) -> dict[str, Any]:
+    """Return the values of these of SEARCH."""
+    return {name: getattr(args, name) for name in names}
 
 
 def add_data(parser: _ActionsContainer) -> None:

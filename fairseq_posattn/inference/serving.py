@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException as Refused  # status and reason
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
@@ -39,10 +40,6 @@ class Limits:
     batch: int = 32  # lines that are translated together, unless one request has more
     waiting: int = 1024  # lines of all requests that wait for their translation
     body: int = 1 << 20  # bytes of a request
-
-
-class Refused(Exception):
-    """A request that is answered with an HTTP status and the reason, its arguments."""
 
 
 class Batches:
@@ -129,8 +126,7 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
             fields = await _fields(request, limits.body)
             answer, status = await _while_connected(request, _translated(fields, models)), 200
         except Refused as error:
-            status, reason = error.args
-            answer = {"error": reason}
+            answer, status = {"error": error.detail}, error.status_code
         except ClientDisconnect:
             answer, status = {}, 499  # nobody reads it
         counts[f'requests_total{{status="{status}"}}'] += 1

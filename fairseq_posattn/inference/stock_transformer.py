@@ -50,18 +50,8 @@ class UnsupportedModelError(ValueError):
     """fairseq's model has a part that the plugin's model lacks; the message is a clause."""
 
 
-def convert(
-    cfg: fairseq.TransformerConfig, state: Mapping[str, Tensor]
-) -> tuple[Namespace, dict[str, Tensor]]:
-    """Return the options and the weights of ``posattn_transformer`` for a model of fairseq.
-
-    Args:
-        cfg: the model's settings.
-        state: its weights, by the names of fairseq's current version.
-
-    Raises:
-        UnsupportedModelError: an option has no counterpart, or a weight is missing.
-    """
+def convert_options(cfg: fairseq.TransformerConfig) -> Namespace:
+    """Return the options of ``posattn_transformer`` for fairseq's; refuse those it lacks."""
     for name in UNSUPPORTED:
         if getattr(cfg, name):
             raise UnsupportedModelError(f"it has {flag(name)}, which posattn_transformer lacks")
@@ -70,8 +60,7 @@ def convert(
     # After it was loaded, the dictionaries of its task are merged.
     options["share_all_embeddings"] = cfg.share_all_embeddings or cfg.merge_src_tgt_embed
     options["merge_src_tgt_embed"] = False
-    configured = all_options(Namespace(**options), seq2seq.PosAttnTransformerConfig)
-    return configured, rename_weights(state)
+    return all_options(Namespace(**options), seq2seq.PosAttnTransformerConfig)
 
 
 def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -103,7 +92,7 @@ def read_as_posattn(
         raise UnsupportedModelError("its class is not fairseq's plain Transformer")
     if not isinstance(task, fairseq.TranslationTask):
         raise UnsupportedModelError("its task is not translation")
-    options, weights = convert(model.cfg, model.state_dict())
+    options, weights = convert_options(model.cfg), rename_weights(model.state_dict())
     converted = seq2seq.PosAttnTransformer.build_model(options, task)
     if different := sorted(converted.state_dict().keys() ^ weights.keys()):
         name = different[0]

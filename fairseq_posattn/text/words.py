@@ -99,13 +99,8 @@ def document_words(text: str, keep_marks: bool = False, any_script: bool = False
     return f" {SENTENCE_SEPARATOR} ".join(filter(None, words))
 
 
-def article_words(text: str) -> str:
-    """Return the Moses tokens of text with the escapes and markup of Zhang et al.'s files."""
-    return moses_words(plain_text(text))
-
-
 def plain_text(text: str) -> str:
-    """Return text without escapes, character references and HTML tags."""
+    """Return text without the escapes, references and HTML tags of Zhang et al.'s files."""
     text = text.replace("\\n", " ").replace("\\", " ")
     text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
     return MARKUP.sub(" ", html.unescape(html.unescape(text)))
@@ -142,7 +137,7 @@ PUBLISHED: dict[str, Rule] = {
     "moses-marks": partial(moses_words, keep_marks=True),
     "documents-marks": partial(document_words, keep_marks=True),  # of older folders
     "documents-any-script": partial(document_words, keep_marks=True, any_script=True),
-    "articles": article_words,
+    "articles": lambda text: moses_words(plain_text(text)),
 }
 RULES: dict[str, Rule] = {
     **PUBLISHED,

@@ -177,7 +177,7 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
         with pytest.raises(Refused, match="too many texts are waiting") as refused:
             await batches.translate(["C", "D"])
         first.cancel()
-        return refused.value.args[0]
+        return refused.value.status_code
 
     assert asyncio.run(fill()) == 429
 

@@ -16,7 +16,7 @@ The exported model's scores are compared with the checkpoint's before the folder
 """
 
 import logging
-from argparse import ArgumentError, ArgumentParser, Namespace
+from argparse import ArgumentError, Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,14 +30,14 @@ from fairseq_posattn.text.lines import parallel_lines, read_file
 if TYPE_CHECKING:  # --help needs no PyTorch
     from fairseq_posattn.export.checkpoint import Exported
 
-# Options of the search that generation_config.json has.
-SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
+# Settings of the search that generation_config.json has.
+SEARCH = ("beam", "lenpen", "max_len_b", "min_len", "no_repeat_ngram_size")
 IN_INT8 = "the weights are float32; to run them in int8 on a CPU, call "
 IN_INT8 += "fairseq_posattn.hugging_face.in_int8(model) after loading"
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
-def make_parser(prog: str | None = None) -> ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
@@ -56,11 +56,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
     parser.add_argument("--labels", metavar="FILE", help=text)
     group = parser.add_argument_group("default search of generate(), as in fairseq-generate")
     add_search(group, DECODING, SEARCH)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), export, arguments)
+    return cli.run(parser, export, arguments)
 
 
 def export(args: Namespace) -> None:

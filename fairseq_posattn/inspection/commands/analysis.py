@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
 DEFAULT = "(default: %(default)s)"
 
 
-def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     about = "Measure the attention of a trained model. Layers are counted from 1."
     parser = argparse.ArgumentParser(prog=prog, description=about)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -75,11 +75,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     about = "also, or only, write the numbers to this file"
     for command in (locality, parameters, cost):
         command.add_argument("--json", metavar="FILE", help=about)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), analyze, arguments)
+    return cli.run(parser, analyze, arguments)
 
 
 def analyze(args: argparse.Namespace) -> None:

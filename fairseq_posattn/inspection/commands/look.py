@@ -32,7 +32,7 @@ PORT = 8000
 MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
 
 
-def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     about = "plain text, one sentence a line, or a pair separated by a TAB; - for standard input"
     parser.add_argument("--sentences", metavar="FILE", help=about)
@@ -44,7 +44,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--serve", help=about, **options)
     add_model(parser)
     cli.add_count(parser, "--beam", int(DECODING["beam"]), "beam size")
-    return parser
+    return cli.run(parser, look, arguments)
 
 
 def port(text: str) -> int:
@@ -52,10 +52,6 @@ def port(text: str) -> int:
     if not 0 <= number < 1 << 16:
         raise ValueError
     return number
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), look, arguments)
 
 
 def look(args: argparse.Namespace) -> None:
