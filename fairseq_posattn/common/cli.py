@@ -52,16 +52,19 @@ def number_list(text: str) -> list[int]:
 number_list.__name__ = "list of numbers"  # for argparse's errors
 
 
+def flag_values(words: Sequence[str]) -> dict[str, str]:
+    """Return the last values of flags by name, as argparse would; "" for switches."""
+    values = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=False):
+        if word.startswith("--"):
+            name, _, attached = word.partition("=")
+            values[name] = attached or ("" if following.startswith("--") else following)
+    return values
+
+
 def value_of(words: Sequence[str], *flags: str) -> str:
-    """Return the last value of a flag under any of its names, as argparse would; "" for none."""
-    value = ""
-    for previous, word in zip(["", *words], words, strict=False):
-        name, _, attached = word.partition("=")
-        if previous in flags:
-            value = word
-        elif attached and name in flags:
-            value = attached
-    return value
+    """Return the value of the first of these flags that has one, else ""."""
+    return next(filter(None, map(flag_values(words).get, flags)), "")
 
 
 def without(words: Sequence[str], flags: Collection[str]) -> list[str]:

@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         print(f"without a GPU the size is {name}{duration}; larger: {larger}")
     for warning in forgotten(command, extra, save_dir):
         print(f"warning: {warning}")
-    flags, custom = _values(shlex.split(size.flags)), _values(extra)
+    flags, custom = map(cli.flag_values, (shlex.split(size.flags), extra))
     unread = tuple(f"{flag} {flags[flag]} changes nothing" for flag in flags if flag not in custom)
     if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric"), unread):
         return status
@@ -163,7 +163,8 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
         return
     with open(path, encoding="utf-8", errors="replace") as log:
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
-    before, now, custom = map(_values, (shlex.split(last[0]) if last else [], command, extra))
+    words = shlex.split(last[0]) if last else []
+    before, now, custom = map(cli.flag_values, (words, command, extra))
     for flag, old in before.items():
         if flag == "--user-dir" and Path(old).name == PLUGIN.name:
             continue  # the plugin of another environment
@@ -171,16 +172,6 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
             new = f"is {now[flag]}" if flag in now else "is not given"
             keep = shlex.join(filter(None, (flag, old)))
             yield f"{flag} was {old or 'given'} in the last run and {new}; to keep it: -- {keep}"
-
-
-def _values(words: Sequence[str]) -> dict[str, str]:
-    """Return the values of flags by name, "" for switches."""
-    values = {}
-    for word, following in zip(words, [*words[1:], "--"], strict=False):
-        if word.startswith("--"):
-            name, _, attached = word.partition("=")
-            values[name] = attached or ("" if following.startswith("--") else following)
-    return values
 
 
 def batches(size: Size, gpus: Sequence[int]) -> list[str]:

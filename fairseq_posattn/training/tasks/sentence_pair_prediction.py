@@ -12,6 +12,7 @@ from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
+from fairseq_posattn.compat.data import read_column
 from fairseq_posattn.compat.labelled_rows import check_split
 
 SENTENCE_TASKS = ("sentence_prediction", "sentence_pair_prediction")
@@ -67,7 +68,8 @@ class SentencePairPredictionTask(SentencePredictionTask):
         check_split(self, split, combine)
         cfg, words = self.cfg, self.source_dictionary
         limits = cfg.shorten_data_split_list, cfg.shorten_method, cfg.max_positions, cfg.seed
-        columns = (self._indexed(name, split, combine, words) for name in ("input0", "input1"))
+        names = ("input0", "input1")
+        columns = (read_column(cfg.data, name, split, words, combine) for name in names)
         first, second = (maybe_shorten_dataset(column, split, *limits) for column in columns)
         both = data.ConcatSentencesDataset(first, second)
         parts = {
@@ -95,10 +97,6 @@ class SentencePairPredictionTask(SentencePredictionTask):
             with open(f"{self.cfg.data}/label/{split}.label", encoding="utf-8") as lines:
                 # float64, since --fp16 and --bf16 round float32 tensors
                 return data.RawLabelDataset([numpy.float64(line) for line in lines])
-        labels = self._indexed("label", split, combine, self.label_dictionary)
+        labels = read_column(self.cfg.data, "label", split, self.label_dictionary, combine)
         classes = data.StripTokenDataset(labels, self.label_dictionary.eos())
         return data.OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
-
-    def _indexed(self, name: str, split: str, combine: bool, dictionary: Any) -> Any:
-        path = f"{self.cfg.data}/{name}/{split}"
-        return data.data_utils.load_indexed_dataset(path, dictionary, combine=combine)
