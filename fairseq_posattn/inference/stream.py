@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # a command's --help needs no PyTorch
 
 MAX_LINE_BYTES = 1 << 21
 BLOCK_BYTES = 1 << 16
-BYTE_ORDER_MARK = "\ufeff"
 
 
 def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list[bytes]]:
@@ -96,7 +95,7 @@ def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
             raise UsageError(f"{name}: {error}") from None
         notes.add("invalid", number, error)
         return ""
-    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+    return text.removeprefix("\ufeff") if number == 1 else text
 
 
 def list_texts(texts: Iterable[Any], what: str = "text", several: bool = False) -> list[Any]:

@@ -26,7 +26,6 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_unsplit, writing
 from fairseq_posattn.common.progress import say
@@ -64,10 +63,10 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about += "target (their interpolation), not the most probable one"
     parser.add_argument("--best-of-beam", action="store_true", help=about)
     options.add_search(parser.add_argument_group("decoding"), options.DECODING)
-    add_count(parser, "--batch-size", options.BATCH_SIZE, "lines in a batch, at most")
+    cli.add_count(parser, "--batch-size", options.BATCH_SIZE, "lines in a batch, at most")
     about = "subwords in a batch with padding, at most"
-    add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
-    add_count(parser, "--processes", 1, "processes, on as many GPUs or sharing the cores")
+    cli.add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
+    cli.add_count(parser, "--processes", 1, "processes, on as many GPUs or sharing the cores")
     options.add_shard(parser, "the training set")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     about = "int8 inference on the CPU: faster from about 512 dimensions"

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_count, natural
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import options
 
@@ -36,11 +35,11 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about = "address of this machine to listen at (default: %(default)s; 0.0.0.0 for all)"
     parser.add_argument("--host", default="127.0.0.1", help=about)
     about = "port to listen at (default: %(default)s); 0 for a free one"
-    parser.add_argument("--port", type=natural, default=5000, metavar="N", help=about)
-    add_count(parser, "--batch-size", 32, "lines that are translated together, at most")
+    parser.add_argument("--port", type=cli.natural, default=5000, metavar="N", help=about)
+    cli.add_count(parser, "--batch-size", 32, "lines that are translated together, at most")
     about = "lines that may wait; further requests get 429, and one with more lines gets 413"
-    add_count(parser, "--max-waiting", 1024, about)
-    add_count(parser, "--max-body", 1 << 20, "bytes of a request; larger ones get 413")
+    cli.add_count(parser, "--max-waiting", 1024, about)
+    cli.add_count(parser, "--max-body", 1 << 20, "bytes of a request; larger ones get 413")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     parser.add_argument("--int8", action="store_true", help="int8 inference on the CPU")
     options.add_search(parser.add_argument_group("decoding"), options.DECODING)

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import LineNotes, decode_line, warn
@@ -67,21 +66,21 @@ def main(
     group = parser.add_argument_group("decoding, as in fairseq-generate")
     options.add_search(group, decoding)
     about = "hypotheses to print for each line, best first; one blank line for a blank one"
-    add_count(group, "--nbest", 1, about)
+    cli.add_count(group, "--nbest", 1, about)
     about = "never print <unk>, but the best known subword in its place"
     group.add_argument("--no-unk", action="store_true", help=about)
     forced = group.add_mutually_exclusive_group()
     about = "beginnings of the translations, in whole words: one line, maybe blank, for each line "
     about += "of the input"
     forced.add_argument("--prefixes", metavar="FILE", help=about)
-    add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
+    cli.add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
     about = "words or phrases after TABs in a line must be in its translation, in their order "
     about += "(ordered, the default value) or in any (unordered)"
     ways = ("ordered", "unordered")
     forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
     options.add_speed(parser, batch_size=options.BATCH_SIZE, buffer_size=4096)
     about = "subwords in a batch with padding, at most"
-    add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
+    cli.add_count(parser, "--max-tokens", options.MAX_TOKENS, about)
     about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
     parser.add_argument("--int8", action="store_true", help=about)
     return cli.run(parser, translate, arguments)

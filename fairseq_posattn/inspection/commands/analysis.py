@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli, figures
-from fairseq_posattn.common.cli import add_count, number_list
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import check_writable, write_json
 from fairseq_posattn.inference.options import add_checkpoint, add_model
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     texts.add_argument("--split", help=about)
     about = "window sizes in tokens each way (default: 1,2,4)"
     locality.add_argument(
-        "--windows", type=number_list, default=[1, 2, 4], metavar="W,...", help=about
+        "--windows", type=cli.number_list, default=[1, 2, 4], metavar="W,...", help=about
     )
     locality.set_defaults(run=run_locality)
 
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     )
     add_checkpoint(cost)
     cost.add_argument("--split", default="valid", help=f"split to classify {DEFAULT}")
-    add_count(cost, "--batch-size", 128, "sentences or pairs in a batch")
+    cli.add_count(cost, "--batch-size", 128, "sentences or pairs in a batch")
     cost.add_argument("--cpu", action="store_true", help="run on the CPU")
     cost.set_defaults(run=run_cost)
     about = "also, or only, write the numbers to this file"
