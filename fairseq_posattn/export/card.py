@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedConfig
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.manifest import Manifest
 
@@ -99,7 +100,7 @@ def _model(trained: TrainedModel, config: Any) -> dict[str, Any]:
 def _metrics(path: str) -> dict[str, Any]:
     """Return the updates and the validation metric that the checkpoint stores."""
     state = read_checkpoint(path, "meta")
-    settings = (state.get("cfg") or {}).get("checkpoint") or {}
+    settings = saved_group(state, "checkpoint")
     rows = {"updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates")}
     if (value := (state.get("extra_state") or {}).get("val_loss")) is not None:
         rows[f"validation {settings.get('best_checkpoint_metric', 'loss')}"] = f"{value:.4g}"

@@ -6,12 +6,12 @@ It then translates by the plugin's search, and can be exported, inspected and qu
 from argparse import Namespace
 from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.compat.matching import FREE
 from fairseq_posattn.training import registered as fairseq
 from fairseq_posattn.training.models import seq2seq
 from fairseq_posattn.training.models.registration import all_options
@@ -22,9 +22,6 @@ UNSUPPORTED = (
     *("quant_noise_scalar", "tie_adaptive_weights", "tie_adaptive_proj"),
     *("encoder_xformers_att_config", "decoder_xformers_att_config"),
 )
-# Options without effect on a trained model.
-TRAINING: dict[str, Any] = dict.fromkeys(("encoder_embed_path", "decoder_embed_path"))
-TRAINING |= {"checkpoint_activations": False, "offload_activations": False}
 
 # Modules of a layer's sublayers, and those of fairseq whose weights they concatenate.
 SELF_ATTENTION = {
@@ -55,7 +52,8 @@ def convert_options(cfg: fairseq.TransformerConfig) -> Namespace:
     for name in UNSUPPORTED:
         if getattr(cfg, name):
             raise UnsupportedModelError(f"it has {flag(name)}, which posattn_transformer lacks")
-    options = {name: getattr(cfg, name) for name in seq2seq.STOCK_OPTIONS.split()} | TRAINING
+    read = (name for name in seq2seq.STOCK_OPTIONS.split() if name not in FREE)
+    options = {name: getattr(cfg, name) for name in read}
     options["activation_dropout"] = cfg.activation_dropout or cfg.relu_dropout or 0.0
     # After it was loaded, the dictionaries of its task are merged.
     options["share_all_embeddings"] = cfg.share_all_embeddings or cfg.merge_src_tgt_embed

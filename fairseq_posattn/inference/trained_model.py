@@ -19,13 +19,9 @@ from fairseq_posattn.training import registered as fairseq
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
 # validation set takes half a second to import.
 OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
-COMMANDS = {  # that use a model, by its task
-    "translation": "translate or summarize",
-    "sentence_prediction": "predict",
-    "sentence_pair_prediction": "predict",
-    "sequence_tagging": "predict",
-    "news_recommendation": "rank",
-}
+# Commands that use a model, by the kind of its data.
+COMMANDS = {"translation": "translate or summarize", "recommendation": "rank"}
+COMMANDS |= dict.fromkeys(("classification", "tagging"), "predict")
 
 Device = str | torch.device | None  # None for a GPU if available
 
@@ -55,7 +51,8 @@ class TrainedModel:
 
     def refusal(self, wanted: str) -> UsageError:
         """Return the error for a model that is not as ``wanted``; it names the model's command."""
-        command = COMMANDS.get(self.task_name)
+        kind = manifest.KIND_OF_TASK.get(self.task_name, self.task_name)
+        command = COMMANDS.get(kind)
         fix = f"use posattn {command}" if command else "no command of posattn uses its models"
         reason = f"it was trained with --task {self.task_name}"
         return UsageError(f"{self.path}: {wanted}; {reason}; {fix}")

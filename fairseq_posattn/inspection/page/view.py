@@ -11,6 +11,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
@@ -82,7 +83,7 @@ class View:
 
     def example(self) -> list[dict[str, Any]]:
         """Return what to show at first: a short text of the model's test set, or nothing."""
-        settings = (read_checkpoint(self.trained.path, "meta").get("cfg") or {}).get("task") or {}
+        settings = saved_group(read_checkpoint(self.trained.path, "meta"), "task")
         for data in (self.trained.task.cfg.data, settings.get("data")):
             folder = str(data).split(os.pathsep)[0]
             files = {name: Path(folder, name) for name in self.test_files}
