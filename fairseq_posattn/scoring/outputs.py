@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,6 @@ __all__ = ["Pairs", "from_files", "from_generated", "remove_marks", "warnings_of
 DATA = re.compile(r"\| ([^|]+) (\w+) \S+ (\d+) examples$")  # folder and split
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([STHD])-(\d+)\t(.*)")
-NO_LETTERS = re.compile(r"[^\w\s]|_")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
@@ -171,18 +170,15 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
     """
     kind = find_marks(lines, prepared) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
-    return [split_punctuation(line) for line in words] if kind == "wordpiece" else words
+    return split_punctuation(words) if kind == "wordpiece" else words
 
 
-def split_punctuation(line: str) -> str:
-    """Return a line with spaces around each punctuation mark, as BERT's tokenizer splits it."""
+def split_punctuation(lines: Iterable[str]) -> list[str]:
+    """Return lines with spaces around each punctuation mark, as BERT's tokenizer splits them."""
+    from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import
 
-    def apart(match: re.Match[str]) -> str:
-        mark = match[0]
-        is_punctuation = mark.isascii() or unicodedata.category(mark).startswith("P")
-        return f" {mark} " if is_punctuation else mark
-
-    return " ".join(NO_LETTERS.sub(apart, line).split())
+    split = BertPreTokenizer().pre_tokenize_str
+    return [" ".join(part for part, _ in split(line)) for line in lines]
 
 
 def marked_lines(lines: Sequence[str]) -> dict[str, int]:
