@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import Entry, Plan, choose, count_gpus
+from fairseq_posattn.recipes.plan import Entry, Plan, choose
 from fairseq_posattn.recipes.recipe import (
     MEASURED_COSTS,
     ClassificationRecipe,
@@ -30,15 +30,12 @@ LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 
 class ClassificationPlan(Plan):
     recipe: ClassificationRecipe
-    averages = False
+    averages = shares_updates = False
 
     def __init__(self, recipe: ClassificationRecipe, options: Options) -> None:
         super().__init__(recipe, options, recipe.regime, "data", options.root / "data-bin")
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self.datasets: tuple[Dataset, ...] = choose("dataset", options.datasets, named)
-
-    def _gpus(self) -> int:
-        return 1 if self.only_shows else min(1, count_gpus())
 
     def preparation(self) -> Iterator[Step]:
         for dataset in self.datasets if self.options.prepare else ():

@@ -11,7 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.stages import NAME as STAGES
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import Entry, Plan, count_gpus, share
+from fairseq_posattn.recipes.plan import Entry, Plan, share
 from fairseq_posattn.recipes.recipe import LAYER, Dataset, Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import OUTPUT, STATISTICS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.manifest import NAME as MANIFEST
@@ -52,13 +52,6 @@ class GenerationPlan(Plan):
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
-
-    def _gpus(self) -> int:
-        options = self.options
-        if self.only_shows or options.launcher:  # which may use other machines
-            return 1
-        available = count_gpus()
-        return max(1, available // options.jobs) if available else 0
 
     def _share(self) -> tuple[int, int, str]:
         """Return a worker's share of an update; a launcher shares it itself."""

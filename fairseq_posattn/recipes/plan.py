@@ -46,6 +46,7 @@ class Plan(ABC):
 
     recipe: Recipe
     averages = True  # intermediate checkpoints are needed
+    shares_updates = True  # a training takes several GPUs
     datasets: Sequence[Dataset | None] = (None,)  # of which each has all rows
 
     def __init__(
@@ -77,14 +78,16 @@ class Plan(ABC):
     @cached_property
     def gpus(self) -> int:
         """Return the GPUs for a training; 0 for the CPU."""
-        if self.options.tiny or self.options.cpu:
+        options = self.options
+        if options.tiny or options.cpu:
             return 0
-        if self.options.executor == "slurm" and self.options.gpus is None:
-            return 1  # jobs run on other machines
-        return self._gpus() if self.options.gpus is None else self.options.gpus
-
-    @abstractmethod
-    def _gpus(self) -> int: ...
+        if options.gpus is not None:
+            return options.gpus
+        if self.only_shows or options.launcher or options.executor == "slurm":
+            return 1  # on other machines, perhaps
+        available = count_gpus()
+        each = available // options.jobs if self.shares_updates else 1
+        return min(available, max(1, each))
 
     @abstractmethod
     def runs(self) -> list[Run]: ...
