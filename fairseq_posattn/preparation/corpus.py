@@ -104,11 +104,6 @@ class ClassificationCorpus(Corpus):
         """Return the folders of binarized data, relative to the destination."""
         return [f"fold{k}" for k in range(FOLDS)] if self.cross_validated else ["."]
 
-    @property
-    def texts(self) -> list[str]:
-        """Return the folders of text of :attr:`parts`."""
-        return [f"{part}/text".removeprefix("./") for part in self.parts]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingCorpus(Corpus):

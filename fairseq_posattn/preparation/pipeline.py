@@ -1,6 +1,7 @@
 """The preparation of a data set, in the same steps for every kind."""
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.preparation.vectors import Vectors, find_vectors, write_vocabulary
-from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS
+from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, count_words
 
 
 class Preparation:
@@ -24,7 +25,7 @@ class Preparation:
     quiet: Collection[str] = ()  # dictionaries without lines about their sizes
     splits: Sequence[str] = SPLITS
     texts: Sequence[str] = ("text",)  # outputs of the stage that reads the published files
-    parts: Sequence[str] = (".",)  # folders of binarized data, each of the text at the same index
+    parts: Sequence[str] = (".",)  # folders of binarized data, each with its text/
 
     def __init__(self, corpus: Any, options: Namespace) -> None:
         self.corpus, self.options, self.dest = corpus, options, options.dest
@@ -72,20 +73,22 @@ class Preparation:
         stages.run("vocabulary", outputs, make, **chosen, min_count=least)
         stages.run("binarized data", self.binarized, self.binarize)
 
-    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    def count_words(self, folder: Path) -> tuple[Counter[str], Counter[str]]:
         """Return the counts of the words of training, and of the other splits."""
-        raise NotImplementedError
+        text, columns = folder / self.parts[0] / "text", self.columns["dict.txt"]
+        files = ([text / f"{split}.{column}" for column in columns] for split in self.splits)
+        train, *others = map(count_words, files)
+        return train, sum(others, Counter())
 
     def binarize(self, work: Path) -> None:
         """Write all dictionaries but that of the words, and binarize :attr:`columns`.
 
-        ``{text}/{split}.{column}`` becomes ``{part}/{column}/{split}``.
+        ``{part}/text/{split}.{column}`` becomes ``{part}/{column}/{split}``.
         """
-        folders = list(zip(self.parts, self.texts, strict=False))
         for dictionary, columns in self.columns.items():
             targets = {
-                work / text / f"{split}.{column}": work / part / column / split
-                for (part, text), column, split in product(folders, columns, self.splits)
+                work / part / "text" / f"{split}.{column}": work / part / column / split
+                for part, column, split in product(self.parts, columns, self.splits)
             }
             tell = (lambda line: None) if dictionary in self.quiet else say
             binarize_files(work, targets, dictionary, self.options.jobs, tell)

@@ -113,23 +113,18 @@ def report_labels(labels: Mapping[str, Iterable[str]]) -> None:
 def next_commands(
     corpus: Any,
     dest: Path,
-    by_name: bool = False,
     folder: Path | None = None,
     extra: Sequence[str] = (),
     start: Path | None = None,
 ) -> list[str]:
-    """Print the commands that train on prepared data; return the words of the first.
-
-    ``by_name`` is for recipes that find data sets by their folders' names, ``start`` the checkpoint
-    to start from.
-    """
+    """Print the commands that train, from the checkpoint ``start``; return the first's words."""
     train = ["posattn", "train", shown(folder or dest)]
     train += [*(["--from", shown(start)] if start else ()), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")
     data = ["--data", shown(dest)]
-    if by_name:
+    if not corpus.sides:  # its recipe finds data sets by their folders' names
         data = ["--datasets", corpus.name, "--data", shown(dest.parent)]
-    if corpus.recipe is not None and (not by_name or dest.name == corpus.name):
+    if corpus.recipe is not None and (corpus.sides or dest.name == corpus.name):
         words = ["posattn", "recipe", corpus.recipe, *data]
         print(f"or, for the paper's table,\n    {shlex.join(words)}")
     return train

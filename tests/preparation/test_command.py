@@ -93,7 +93,7 @@ def test_the_help_of_each_data_set_is_printed(kind, name, capsys):
 @pytest.mark.parametrize(("kind", "name"), WITH_RECIPES)
 def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     corpus, dest = KINDS[kind].corpora[name], Path("data-bin") / name
-    report.next_commands(corpus, dest, by_name=kind not in ("translation", "summarization"))
+    report.next_commands(corpus, dest)
     program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert (program, command) == ("posattn", "recipe")
     assert recipe([*words, "--dry-run"]) == 0

@@ -37,7 +37,7 @@ from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import gpt
 from fairseq_posattn.text.lines import file_lines, one_line
 from fairseq_posattn.text.plain_text import is_visible
-from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
+from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
 
 SUMMARY = "summary.json"
@@ -83,7 +83,8 @@ class ClassificationPreparation(Preparation):
             options = Namespace(**{**vars(options), **changed})
             self.kind = segmentation.SentencePieces(options)
         super().__init__(corpus, options)
-        self.parts, self.texts = corpus.parts, corpus.texts
+        self.parts = corpus.parts
+        self.texts = [f"{part}/text".removeprefix("./") for part in corpus.parts]
         self.columns = {"dict.txt": corpus.inputs, "labels.txt": ["label"]}
         self.quiet = self.columns if corpus.cross_validated else ["labels.txt"]
         columns = (*corpus.inputs, "label")
@@ -135,10 +136,6 @@ class ClassificationPreparation(Preparation):
         if limit is not None:
             chosen = sorted(held_out.stratified_sample(labels, seed, limit))
             examples, labels = [examples[i] for i in chosen], [labels[i] for i in chosen]
-        if len(examples) < FOLDS:
-            raise UsageError(
-                f"{counted(len(examples), 'example')} are too few to divide; raise --limit"
-            )
         divisions: Iterable[Mapping[str, Iterable[int]]]
         if self.corpus.cross_validated:
             divisions = held_out.cross_validation(labels, seed, self.options.valid_fraction)
@@ -180,13 +177,11 @@ class ClassificationPreparation(Preparation):
         known = [token for token in subwords if token not in SPECIAL and token.split() == [token]]
         write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
-    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        text, inputs = folder / self.texts[0], self.corpus.inputs
-        files = ([text / f"{split}.{name}" for name in inputs] for split in SPLITS)
-        train, *rest = map(count_words, files)
+    def count_words(self, folder: Path) -> tuple[Counter[str], Counter[str]]:
+        train, others = super().count_words(folder)
         if self.corpus.cross_validated:  # each example is in the training set of some fold
-            return sum(rest, train), Counter()
-        return train, sum(rest, Counter())
+            return train + others, Counter()
+        return train, others
 
     def binarize(self, work: Path) -> None:
         corpus = self.corpus
@@ -196,9 +191,8 @@ class ClassificationPreparation(Preparation):
             raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
         write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
         super().binarize(work)
-        folders = zip(self.parts, self.texts, strict=True)
-        for (part, text), split in product(folders if corpus.scored else (), SPLITS):
-            scores = work / text / f"{split}.score"
+        for part, split in product(self.parts if corpus.scored else (), SPLITS):
+            scores = work / part / "text" / f"{split}.score"
             shutil.copyfile(scores, work / part / "label" / f"{split}.label")
 
     def describe(self, folder: Path) -> dict[str, Any]:
@@ -238,7 +232,7 @@ class ClassificationPreparation(Preparation):
         model = options.language_model
         # The rate of Radford et al. (2018): that of new models would undo the pre-training.
         extra = ["--language-model", str(model), "--lr", "6.25e-5"] if model else ()
-        return report.next_commands(corpus, dest, True, folder, extra, start)
+        return report.next_commands(corpus, dest, folder, extra, start)
 
 
 def _report_cuts(corpus: ClassificationCorpus, text: Path) -> None:

@@ -7,7 +7,7 @@ A destination holds, binarized, ``titles/all``, in the order of the dictionary `
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class RecommendationPreparation(Preparation):
         write_dictionary(work / "news.txt", dict.fromkeys(first, 0))
         return first.keys()
 
-    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    def count_words(self, folder: Path) -> tuple[Counter[str], Counter[str]]:
         return count_words([folder / "text/titles.words"]), Counter()
 
     def binarize(self, work: Path) -> None:
@@ -99,7 +99,7 @@ class RecommendationPreparation(Preparation):
         counts, limit = self.describe(self.dest)["examples"], self.options.limit
         report.report_counts(counts, self.corpus.published, limit, "impressions")
         print(f"news: {report.count_lines(self.dest / 'text/titles.words'):,}")
-        return report.next_commands(self.corpus, self.dest, by_name=True)
+        return report.next_commands(self.corpus, self.dest)
 
 
 def _names(folder: Path, split: str) -> Path:

@@ -6,7 +6,7 @@ elsewhere) and ``tags``. ``text/{split}.props`` has all sentences, for scoring.
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,6 @@ class TaggingPreparation(Preparation):
             sentences = list(islice(read(), self.options.limit))
             _write_split(sentences, work / "text" / split, self.options.cased)
 
-    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        train, *others = (folder / f"text/{split}.words" for split in self.splits)
-        return count_words([train]), count_words(others)
-
     def binarize(self, work: Path) -> None:
         text = work / "text"
         tags = Counter(count_words([text / "train.tags"]))
@@ -65,7 +61,7 @@ class TaggingPreparation(Preparation):
         report.report_counts(sentences, corpus.published, limit, "sentences")
         examples = self.describe(self.dest)["examples"]
         report.report_counts(examples, corpus.predicates, limit, "predicates")
-        return report.next_commands(corpus, self.dest, by_name=True)
+        return report.next_commands(corpus, self.dest)
 
 
 def _write_split(sentences: Sequence[RoleSentence], prefix: Path, cased: bool) -> None:
