@@ -17,6 +17,7 @@ __all__ = ["divide", "draw", "length_of", "measure", "statistics", "table"]
 # A zero-width space, as between words of Khmer, is no word.
 TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--[\u200b{UNSPACED}]]+")
 Bucket = dict[str, Any]  # see :func:`measure`
+Ranges = Mapping[str, Sequence[int]]  # indices of sentences by range of lengths
 
 
 def length_of(line: str) -> int:
@@ -24,31 +25,29 @@ def length_of(line: str) -> int:
     return len(TOKEN.findall(line))
 
 
-def divide(lengths: Sequence[int], limits: Sequence[int]) -> dict[str, list[int]]:
-    """Return the indices of the sentences in each range of lengths; limits are inclusive."""
+def divide(texts: Sequence[str], limits: Sequence[int]) -> dict[str, list[int]]:
+    """Return the indices of the texts in each range of lengths; limits are inclusive."""
     bounds = zip([0, *(limit + 1 for limit in limits)], limits, strict=False)
     names = [*(f"{least} to {most}" for least, most in bounds), f"{limits[-1] + 1} or more"]
     ranges: dict[str, list[int]] = {name: [] for name in names}
-    for index, length in enumerate(lengths):
-        ranges[names[bisect_left(limits, length)]].append(index)
+    for index, text in enumerate(texts):
+        ranges[names[bisect_left(limits, length_of(text))]].append(index)
     return ranges
 
 
 def measure(
     runs: Sequence[Pairs],
-    texts: Sequence[str],
-    limits: Sequence[int],
-    names: Sequence[str],
+    ranges: Ranges,
     groups: Mapping[str, Group],
     baselines: Mapping[str, Group],
 ) -> list[Bucket]:
-    """Return the scores ``names`` in each range of lengths of ``texts``, for JSON.
+    """Return the scores of ``groups`` in each range, for JSON.
 
     ``length_ratio`` is of words of hypotheses and references; p is also corrected for the number of
     ranges (Holm). Empty ranges have no scores.
     """
     buckets = []
-    for name, indices in divide(list(map(length_of, texts)), limits).items():
+    for name, indices in ranges.items():
         written, wanted = (
             sum(length_of(getattr(run, side)[index]) for run in runs for index in indices)
             for side in ("hypotheses", "references")
@@ -56,8 +55,8 @@ def measure(
         ratio = written / wanted if wanted else None
         bucket: Bucket = {"length": name, "sentences": len(indices), "length_ratio": ratio}
         bucket |= {"scores": {}, "significance": {}}
-        for metric in names if indices else ():
-            part = _select(groups[metric], indices)
+        for metric, group in groups.items() if indices else ():
+            part = _select(group, indices)
             score = {"score": part.mean, "interval": part.interval}
             score |= {} if part.deviation is None else {"deviation": part.deviation}
             bucket["scores"][metric] = score
@@ -65,7 +64,7 @@ def measure(
                 compared = compare(part, _select(baselines[metric], indices))
                 bucket["significance"][metric] = asdict(compared)
         buckets.append(bucket)
-    for metric in names if baselines else ():
+    for metric in groups if baselines else ():
         tested = [each["significance"][metric] for each in buckets if each["significance"]]
         ps = corrected([test["p"] for test in tested])
         for test, (holm, _) in zip(tested, ps, strict=True):
@@ -73,12 +72,10 @@ def measure(
     return buckets
 
 
-def statistics(
-    texts: Sequence[str], limits: Sequence[int], groups: Mapping[str, Group]
-) -> dict[str, Group]:
+def statistics(ranges: Ranges, groups: Mapping[str, Group]) -> dict[str, Group]:
     """Return groups by range, "bleu 13 to 24"; sentences outside of it add zero to its sums."""
     named = {}
-    for name, indices in divide(list(map(length_of, texts)), limits).items():
+    for name, indices in ranges.items():
         for metric, group in groups.items() if indices else ():
             chosen = set(indices)
             runs = [

@@ -154,15 +154,17 @@ def add_details(
     called: Mapping[str, str],
 ) -> None:
     """Add the scores in ``called`` by length, if wanted; write the file of ``--statistics``."""
-    kept, limits = dict(groups), options.by_length
-    if limits is not None:
+    kept = dict(groups)
+    if options.by_length is not None:
         unit, texts = _lengths_of(options, runs)
-        buckets = lengths.measure(runs, texts, limits, list(called), groups, baselines)
+        ranges = lengths.divide(texts, options.by_length)
+        chosen = {name: groups[name] for name in called}
+        buckets = lengths.measure(runs, ranges, chosen, baselines)
         result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
         result.lines.extend(["", *lengths.table(buckets, called, unit)])
         if options.plot:
             write_picture(lengths.draw(buckets, called, unit), options.plot)
-        kept |= lengths.statistics(texts, limits, {name: groups[name] for name in called})
+        kept |= lengths.statistics(ranges, chosen)
     if options.statistics is not None:
         write_statistics(options.statistics, kept, runs[0].references)
 
