@@ -15,6 +15,7 @@ from typing import Any
 from fairseq_posattn.common.errors import counted
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import python_environment, say
+from fairseq_posattn.preparation.like import Template
 
 MOST_LABELS = 30  # lines of the table of classes
 
@@ -115,11 +116,12 @@ def next_commands(
     dest: Path,
     folder: Path | None = None,
     extra: Sequence[str] = (),
-    start: Path | None = None,
+    template: Template | None = None,
 ) -> list[str]:
-    """Print the commands that train, from the checkpoint ``start``; return the first's words."""
+    """Print the commands that train, from the template's model; return the first's words."""
     train = ["posattn", "train", shown(folder or dest)]
-    train += [*(["--from", shown(start)] if start else ()), *(["--", *extra] if extra else ())]
+    train += ["--from", shown(template.start)] if template and template.start else []
+    train += ["--", *extra] if extra else []
     print(f"next:\n    {shlex.join(train)}")
     data = ["--data", shown(dest)]
     if not corpus.sides:  # its recipe finds data sets by their folders' names

@@ -223,16 +223,14 @@ class ClassificationPreparation(Preparation):
             _report_cuts(corpus, text)
         if corpus.recipe is None:
             _report_own(corpus, text)
-        start = None
         if template := self.template:
             files = [text / f"train.{name}" for name in corpus.inputs]
             print(unknown_tokens(template.dictionary(corpus.inputs[0]), files, "train"))
-            start = template.start
         folder = dest / "fold0" if corpus.cross_validated else None
         model = options.language_model
         # The rate of Radford et al. (2018): that of new models would undo the pre-training.
         extra = ["--language-model", str(model), "--lr", "6.25e-5"] if model else ()
-        return report.next_commands(corpus, dest, folder, extra, start)
+        return report.next_commands(corpus, dest, folder, extra, template)
 
 
 def _report_cuts(corpus: ClassificationCorpus, text: Path) -> None:

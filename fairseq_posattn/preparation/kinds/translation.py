@@ -201,13 +201,11 @@ class PairPreparation(Preparation):
         report.report_splits(texts, sides, lambda pair: pair[0], self.most or LONGEST)
         if rules := read_manifest(dest):
             round_trip.report(rules.round_trip)
-        start = None
         if template := self.template:
-            start = template.start
             for side in sides:
                 files = [dest / f"text/{self.prefix}train.{side}"]
                 print(unknown_tokens(template.dictionary(side), files, side))
-        train = report.next_commands(corpus, dest, start=start)
+        train = report.next_commands(corpus, dest, template=template)
         saved, text = f"checkpoints/{dest.name}", f"{report.shown(dest)}/test"
         words = ["posattn", "summarize" if sides == SIDES else "translate", saved]
         words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
