@@ -3,10 +3,10 @@
 Validation at the end of these updates selects the rate; the test set is not used.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -45,8 +45,8 @@ class Tuning:
         metric = value_of(words, "--best-checkpoint-metric") or "loss"
         highest = "--maximize-best-checkpoint-metric" in words
         measured = iter([_measured(run, metric) for run in self.runs])
-        tried = {str(rate): _mean([next(measured) for _ in self.seeds]) for rate in self.rates}
-        finite = {rate: value for rate, value in tried.items() if value is not None}
+        means = {str(rate): fmean(next(measured) for _ in self.seeds) for rate in self.rates}
+        finite = {rate: round(mean, 4) for rate, mean in means.items() if isfinite(mean)}
         if not finite:
             return None
         return {
@@ -54,7 +54,7 @@ class Tuning:
             **({"fold": int(settings["fold"])} if "fold" in settings else {}),
             "updates": self.runs[0].updates,
             "metric": f"{'highest' if highest else 'lowest'} validation {metric}",
-            "tried": tried,
+            "tried": {rate: finite.get(rate) for rate in means},
             "chosen": float((max if highest else min)(finite, key=lambda rate: finite[rate])),
         }
 
@@ -118,18 +118,12 @@ def _with_rate(row: Row, rate: float | str) -> Row:
     return replace(row, flags=f"{row.flags} --lr {rate}")
 
 
-def _measured(run: Run, metric: str) -> float | None:
-    """Return the metric of the last validation; None if the training diverged."""
+def _measured(run: Run, metric: str) -> float:
+    """Return the metric of the last validation; NaN if the training diverged."""
     if _done(run).read_text() == DIVERGED:
-        return None
+        return nan
     value = Log(run.folder / "train.log").measured("valid")[-1][metric]
-    return value if isfinite(value) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean; None if a value is missing."""
-    numbers = [value for value in values if value is not None]
-    return round(fmean(numbers), 4) if len(numbers) == len(values) else None
+    return value if isfinite(value) else nan
 
 
 def _done(run: Run) -> Path:
