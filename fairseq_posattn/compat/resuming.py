@@ -17,6 +17,12 @@ import numpy
 import omegaconf
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import (
+    BaseWrapperDataset,
+    ConcatDataset,
+    FairseqDataset,
+    NestedDictionaryDataset,
+)
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
@@ -38,6 +44,7 @@ logger = logging.getLogger(__name__)
 EMA_COUNTER = "ema_update_freq_counter"
 PROGRESS = ("best", "num_runs")  # of --patience, in attributes of fairseq's functions
 EPOCH = "batches_of_epoch"
+FORWARDING = (FairseqDataset, BaseWrapperDataset, NestedDictionaryDataset, ConcatDataset)
 
 
 @around(checkpoint_utils, "load_checkpoint")
@@ -309,6 +316,7 @@ def note_batches(
     self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
     iterator = get_batch_iterator(self, dataset, max_tokens, **kwargs)
     note_epoch_of_batches(self, dataset, iterator)
+    renew_processes(iterator)
     return iterator
 
 
@@ -316,6 +324,28 @@ def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
     """Note the epoch whose seed made the batches that are reused."""
     if task.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
         setattr(iterator, EPOCH, iterator.epoch)
+
+
+def renew_processes(iterator: Any) -> None:
+    """Start the processes that load data anew in each epoch if the data depend on it.
+
+    fairseq 0.12.3 starts them once: masks of language models and sampled news never change.
+    """
+    if depends_on_epoch(iterator.dataset):
+        iterator.reuse_dataloader = iterator.persistent_workers = False
+
+
+def depends_on_epoch(dataset: Any) -> bool:
+    """Return whether a dataset, or one that it wraps, does more with an epoch than to forward it.
+
+    ``dataset`` may be any of PyTorch's.
+    """
+    if not isinstance(dataset, FairseqDataset):
+        return False
+    wrapped = [*getattr(dataset, "defn", {}).values(), *getattr(dataset, "datasets", ())]
+    wrapped += vars(dataset).values()
+    forwards = any(type(dataset).set_epoch is kind.set_epoch for kind in FORWARDING)
+    return not forwards or any(map(depends_on_epoch, wrapped))
 
 
 @around(EpochBatchIterator, "state_dict")

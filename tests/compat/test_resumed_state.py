@@ -3,12 +3,20 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import (
+    BaseWrapperDataset,
+    ConcatDataset,
+    FairseqDataset,
+    NestedDictionaryDataset,
+)
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.logging import metrics
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from fairseq_cli import train
 from small_trainings import Training
@@ -220,3 +228,49 @@ def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer,
         with pytest.raises(UsageError, match=f"^{option}: there is no file {file}$"):
             checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
     assert trainer.load_checkpoint(name) is None  # fairseq starts from scratch
+
+
+class EpochDataset(FairseqDataset):
+    """Two items that are the epoch."""
+
+    sizes, epoch = numpy.array([1, 1]), 0
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.tensor(self.epoch)
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def num_tokens_vec(self, indices):
+        return self.sizes[indices]
+
+    collater = staticmethod(torch.stack)
+
+
+WRAPPED = {
+    "alone": lambda data: data,
+    "wrapped": BaseWrapperDataset,
+    "in a dictionary": lambda data: NestedDictionaryDataset({"item": data}, sizes=data.sizes),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED.values(), ids=WRAPPED)
+def test_processes_that_load_data_learn_the_epoch(wrap, restore):
+    def load_epochs():
+        iterator = FairseqTask(None).get_batch_iterator(
+            wrap(EpochDataset()), max_sentences=2, num_workers=1
+        )
+        batches = [next(iter(iterator.next_epoch_itr())) for _ in range(2)]
+        return [batch["item"] if isinstance(batch, dict) else batch for batch in batches]
+
+    assert torch.stack(load_epochs()).tolist() == [[1, 1], [2, 2]]
+    restore(FairseqTask, "get_batch_iterator")
+    assert torch.stack(load_epochs()).tolist() == [[1, 1], [1, 1]]
+
+
+def test_only_data_of_an_epoch_need_new_processes():
+    assert resuming.depends_on_epoch(ConcatDataset([EpochDataset()]))
+    assert not resuming.depends_on_epoch(BaseWrapperDataset(TensorDataset(torch.ones(2))))
