@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from fairseq import utils
+from fairseq.logging import metrics
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
@@ -51,7 +52,9 @@ def complete_batches(
     """Count a process whose last batch is missing in the tokens that divide the gradients.
 
     Its dummy batch is of the training data: fairseq's is of the last validation, which may differ.
+    Training time is logged with decimals: fairseq rounds that of an epoch to whole seconds.
     """
+    metrics.log_start_time("train_wall", priority=800, round=2)
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     if getattr(self, "training_dummy", "DUMMY") != "DUMMY":  # fairseq's mark of none
         self.reset_dummy_batch(self.training_dummy)

@@ -196,6 +196,17 @@ def test_the_dummy_batch_of_training_is_no_validation_batch(make_trainer):
     assert torch.equal(trainer._dummy_batch["id"], first["id"])
 
 
+def test_the_training_time_has_decimals(make_trainer):
+    """Tables of ``epoch_s`` read it; an epoch of less than half a second had none."""
+    trainer = make_trainer()
+    trainer.task.load_dataset("train")
+    first = trainer.get_train_iterator(1).first_batch
+    with metrics.aggregate(new_root=True) as logged:
+        trainer.train_step([first])
+    logged["train_wall"].sum = 0.234
+    assert logged.get_smoothed_value("train_wall") == 0.23
+
+
 class Model(torch.nn.Module):
     """A model whose encoder returns a dictionary of lists, as fairseq's."""
 
