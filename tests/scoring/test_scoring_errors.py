@@ -25,6 +25,7 @@ MISTAKES = [
     ("ranking --scores FILE", "1\t[1, 0]\t[0.5, NaN]\n", f"FILE:1: {NUMBERS}"),
     ("ranking --scores FILE", "1\t[1, 0]\t[0.5, 1e999]\n", f"FILE:1: {NUMBERS}"),
     ("ranking --scores FILE", "", "FILE: no impressions"),
+    ("ranking --scores FILE", "1\t[0, 0]\t[2, 1]\n", "FILE: no impressions with both labels"),
     ("ranking --scores nowhere", "", "nowhere: No such file"),
     ("srl --gold GOLD --predicted FILE", PROPS.replace("1*)", "1*"), "FILE:3: (A1* is never clos"),
     ("srl --gold GOLD --predicted FILE", f"-\t*\n{PROPS}", "FILE:1: a sentence of 4 words, but 3 "),

@@ -27,8 +27,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 def score(options: argparse.Namespace) -> Result:
     path = options.scores
     scores = mean_scores(read_scores(file_lines(path, allow_empty=True), str(path)))
-    if not scores["scored"] + scores["skipped"]:
-        raise UsageError(f"{path}: no impressions")
+    if not scores["scored"]:
+        raise UsageError(f"{path}: no impressions with both labels; rank a split with clicks")
     warnings = []
     if scores["skipped"]:
         warnings.append(f"skipped {scores['skipped']:,} impressions without both labels")
