@@ -29,8 +29,7 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each option that the model does not read, unless it has its default.
 
     The metadata of a config's field declare its ``readers`` and with what these do not read it
-    (``common/flags.py``): the latter only where it is not the architecture's. Lists of sublayers
-    declare ``replace_positions``, which returns those that replace position embeddings.
+    (``common/flags.py``): the latter only where it is not the architecture's.
     """
     known = {option.name: option for option in fields(config)}
     options = {name: option.default for name, option in known.items()} | dict(settings)
@@ -50,10 +49,9 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{nothing}: there is {unused}"
         if name.endswith("_learned_pos") or name == "embedding_scale":
             side = "decoder" if name.startswith("decoder") else "encoder"
-            sublayers = known[f"{side}_sublayers"]
-            replacing = sublayers.metadata["replace_positions"]
-            named = sorted({*replacing(str(options[sublayers.name]).split(","))})
-            reason = f"{checks.flag(sublayers.name)} has {', '.join(named)}" if named else ""
+            sublayers = str(options[f"{side}_sublayers"]).split(",")
+            named = ", ".join(sorted({*mechanisms.replace_positions(sublayers)}))
+            reason = f"--{side}-sublayers has {named}" if named else ""
             if options.get("no_token_positional_embeddings"):
                 reason = "there is --no-token-positional-embeddings"
             if reason:
@@ -170,7 +168,6 @@ class SentenceEncoderConfig(MechanismConfig):
         f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
         structural=True,
-        replace_positions=mechanisms.replace_positions,
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
     encoder_attention_heads: int = flag(16, "attention heads", "transformer", "attention", "mtsa")

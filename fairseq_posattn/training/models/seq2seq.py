@@ -70,7 +70,6 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         f"sublayers of an encoder layer, separated by commas, from {', '.join(MECHANISMS)}, "
         f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
         structural=True,
-        replace_positions=replace_positions,
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
         "fairseq",
@@ -84,7 +83,6 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         "san,cross,ffn",
         f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
         structural=True,
-        replace_positions=replace_positions,
     )
     cuda_graphs: bool = flag(
         False,
