@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +20,11 @@ from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import python_environment
 from fairseq_posattn.recipes.classification import SCORE_RANKING
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept, read_predictions
 from fairseq_posattn.recipes.generation import SCORING, score_generated, score_lead
 from fairseq_posattn.recipes.plan import Plan
-from fairseq_posattn.recipes.processes import program
+from fairseq_posattn.recipes.processes import capture
 from fairseq_posattn.recipes.recipe import TableRow
 from fairseq_posattn.recipes.results import read_object, scores_in, versions
 from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders
@@ -206,9 +204,7 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
         return {name: group.mean for name, group in groups.items()}
     else:
         return {}
-    scored = subprocess.run(
-        program(command), env=python_environment(), capture_output=True, encoding="utf-8"
-    )
+    scored = capture(command)
     if scored.returncode:
         reason = scored.stderr.strip().rpartition("\n")[2]
         raise UsageError(f"{run.name} cannot be scored: {reason}")

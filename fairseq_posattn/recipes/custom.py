@@ -4,8 +4,7 @@ import difflib
 import json
 import re
 import shlex
-import subprocess
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,13 +14,12 @@ import yaml
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
-from fairseq_posattn.common.progress import python_environment
 from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
 from fairseq_posattn.recipes.generation import SCORING, SCORING_HELP
 from fairseq_posattn.recipes.options import CHECKPOINTS
 from fairseq_posattn.recipes.papers import DATASETS
 from fairseq_posattn.recipes.plan import Plan
-from fairseq_posattn.recipes.processes import program
+from fairseq_posattn.recipes.processes import capture
 from fairseq_posattn.recipes.recipe import (
     COSTS,
     LENGTHS,
@@ -375,7 +373,7 @@ def check(path: Path, plan: Plan) -> None:
     for _, step in steps:  # from the data on, behind the program or a launcher
         start = step.command.index("--user-dir") - 1
         words.append([f"fairseq-{step.name}", *step.command[start:]])
-    checked = _run(["python", "-m", CHECK], json.dumps(words))
+    checked = capture(["python", "-m", CHECK], json.dumps(words))
     if checked.returncode:
         last = (checked.stderr.strip().splitlines() or ["no output"])[-1]
         source.fail("user_dir", f"the plugins cannot be loaded: {last}")
@@ -392,15 +390,9 @@ def check(path: Path, plan: Plan) -> None:
         if metrics and isinstance(plan.recipe, ClassificationRecipe):  # others are checked above
             _check_metrics(source, (*metrics, *COSTS))
     if scoring := source.table.scoring:
-        mistake = _run(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
+        mistake = capture(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
         if not mistake.startswith("give either"):  # the text to score
             source.fail("scoring", mistake.strip())
-
-
-def _run(words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        program(words), input=text, env=python_environment(), capture_output=True, text=True
-    )
 
 
 def example() -> str:

@@ -134,3 +134,10 @@ def program(words: Sequence[str]) -> list[str]:
     if path is None:
         raise UsageError(f"program {name} not found; is fairseq installed?")
     return [path, *rest]
+
+
+def capture(words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run a command with ``text`` as its input; return its status and output."""
+    return subprocess.run(
+        program(words), input=text, env=python_environment(), capture_output=True, encoding="utf-8"
+    )

@@ -11,14 +11,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import forked_commands
 import preprocessing
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes import custom
+from fairseq_posattn.recipes import custom, processes
 from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(__file__).parents[2]
@@ -85,19 +84,19 @@ class Forked:
 def forked_checks(monkeypatch):
     """Fork the process that checks the rows of a user's table."""
 
-    def run(words, input, **options):
+    def run(words, text=""):
         if custom.CHECK not in words:
-            return subprocess.run(words, input=input, **options)
+            return processes.capture(words, text)
         with tempfile.TemporaryDirectory() as folder:
             stdin, *outputs = [Path(folder, name) for name in ("stdin", "out", "errors")]
-            stdin.write_text(input)
+            stdin.write_text(text)
             output, errors = map(str, outputs)
             process = forked_commands.fork(check_rows, words[1:], output, errors, str(stdin))
             process.join()
             printed = [path.read_text() for path in outputs]
         return subprocess.CompletedProcess(words, process.exitcode, *printed)
 
-    monkeypatch.setattr(custom, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setattr(custom, "capture", run)
 
 
 @pytest.fixture
