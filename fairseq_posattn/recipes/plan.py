@@ -1,6 +1,5 @@
 """A recipe with its options: its data, its device and its runs, without running anything."""
 
-import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_unsplit, locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
-from fairseq_posattn.recipes.runs import Run, Say, Step
+from fairseq_posattn.recipes.runs import Run, Say, Step, digest_of
 from fairseq_posattn.recipes.tuning import Outcome, Tuning, tune
 
 PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
@@ -66,8 +65,10 @@ class Plan(ABC):
         self.data = options.data or (self.out / generated if self.generates else data)
         self.user_dir = recipe.user_dir or PLUGIN
         # A line of the runs' settings about code beside the package: other code is another run.
-        code = recipe.user_dir
-        self.code = [f"user-dir {self.user_dir} {_code(code)}"] if code else []
+        self.code: list[str] = []
+        if recipe.user_dir:
+            files = filter(Path.is_file, Path(self.user_dir).rglob("*.py"))  # no locks of editors
+            self.code = [f"user-dir {self.user_dir} {digest_of(files, self.user_dir)[:8]}"]
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")
@@ -175,16 +176,6 @@ class Plan(ABC):
     def notes(self) -> list[str]:
         """Return lines to print before the runs."""
         return []
-
-
-def _code(folder: str) -> str:
-    """Return a hash of the Python files in a folder."""
-    digest = hashlib.sha256()
-    files = (path for path in Path(folder).rglob("*.py") if path.is_file())  # no locks of editors
-    for path in sorted(files):
-        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
 
 
 def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:

@@ -5,13 +5,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_text
+from fairseq_posattn.common.files import StrPath, write_text
 from fairseq_posattn.text.vocabulary import VECTORS
 from fairseq_posattn.training import presets
 
@@ -103,12 +103,7 @@ class Run:
         data = Path(self.values["data"])
         files = [path for end in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(end)]
         files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
-        digest = hashlib.sha256()
-        for path in sorted(files):
-            digest.update(f"{os.path.relpath(path, data)} {path.stat().st_size}\n".encode())
-            with open(path, "rb") as file:
-                digest.update(file.read(-1 if path.match("dict*.txt") else most))
-        return digest.hexdigest()
+        return digest_of(files, data, most)
 
     def shorter_runs(self) -> list[tuple[int, Path]]:
         """Return length and folder of each run that differs only by a shorter training."""
@@ -119,6 +114,16 @@ class Run:
             if lines == settings and shorter < length and self.has_same_data(path.parent):
                 runs.append((shorter, path.parent))
         return sorted(runs)
+
+
+def digest_of(files: Iterable[Path], folder: StrPath, most: int = -1) -> str:
+    """Return a hash of files in a folder; ``most`` bytes of each that is no dictionary count."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{os.path.relpath(path, folder)} {path.stat().st_size}\n".encode())
+        with open(path, "rb") as file:
+            digest.update(file.read(-1 if path.match("dict*.txt") else most))
+    return digest.hexdigest()
 
 
 def _without_length(settings: str) -> tuple[str, int]:
