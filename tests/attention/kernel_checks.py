@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference import assert_same_with_gradients, gradients
+from reference import gradients
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
 
@@ -85,30 +85,6 @@ def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
         allowed = 4 * (rough.double() - theirs).abs().max().item() + rounding * math.sqrt(summands)
         error = (ours.double() - theirs).abs().max().item()
         assert error <= allowed, f"tensor {number}: error {error:.2e}, allowed {allowed:.2e}"
-
-
-def assert_dropout_repeats_backward(attend, tensors, exact, p):
-    """Read the dropout mask off contexts of identity values, and compare with the equation.
-
-    Args:
-        attend: the attention; its third tensor is the value.
-    """
-    *_, keys, features = tensors[2].shape
-    parts = []
-    for first in range(0, keys, features):
-        probe = [tensor.detach() for tensor in tensors]
-        probe[2] = torch.zeros_like(probe[2])
-        last = min(first + features, keys)
-        probe[2][..., range(first, last), range(last - first)] = 1
-        torch.manual_seed(3)
-        parts.append(attend(*probe, dropout_p=p)[..., : last - first])
-    kept = torch.cat(parts, -1) != 0  # [B, H, Tq, Tk]
-
-    _, weights = attend(*exact, impl="reference", need_weights=True)
-    expected = (weights * kept / (1 - p)) @ exact[2]
-    torch.manual_seed(3)
-    output = attend(*tensors, dropout_p=p)
-    assert_same_with_gradients(output, expected, tensors, exact, rtol=1e-4, atol=1e-4)
 
 
 def assert_frequency(count, trials, probability):
