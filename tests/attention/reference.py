@@ -39,24 +39,19 @@ def assert_rounded(output, expected, tensors, exact, roundings):
         torch.testing.assert_close(ours.double().to(theirs), theirs, rtol=0, atol=tolerance)
 
 
-def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
+def leaves(*shapes, dtype=torch.float64, seed=0):
     """Return random tensors that require gradients; the same numbers in every precision."""
     generator = torch.Generator().manual_seed(seed)
-    return [
-        (torch.randn(shape, generator=generator, dtype=torch.float64) * scale)
-        .to(dtype)
-        .requires_grad_()
-        for shape in shapes
-    ]
+    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    return [tensor.to(dtype).requires_grad_() for tensor in drawn]
 
 
-def shaken(module, scale=0.3, seed=3):
+def shaken(module, scale=0.3):
     """Return a module in float64, with noise on its parameters, since some start at 0 or 1."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.double().parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.add_(scale * noise)
+    parameters = list(module.double().parameters())
+    noises = leaves(*(parameter.shape for parameter in parameters), seed=3)
+    for parameter, noise in zip(parameters, noises, strict=True):
+        parameter.data += scale * noise.data
     return module
 
 
