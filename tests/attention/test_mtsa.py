@@ -31,11 +31,9 @@ TRANSLATION = {
 }
 
 
-def inputs(batch=4, heads=2, queries=5, keys=5, features=3, dtype=torch.float64):
+def inputs(batch=4, dtype=torch.float64):
     """query, key, value, source_scores."""
-    return leaves(
-        (batch, heads, queries, features), *[(batch, heads, keys, features)] * 3, dtype=dtype
-    )
+    return leaves(*[(batch, 2, 5, 3)] * 4, dtype=dtype)
 
 
 # Precision

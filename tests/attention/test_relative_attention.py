@@ -1,4 +1,4 @@
-"""RPR, Transformer-XL, TENER, Gaussian attention, biases and positions, beside the contract."""
+"""RPR, Transformer-XL, Gaussian attention, biases and positions, beside the contract."""
 
 import itertools
 import math
