@@ -6,29 +6,26 @@ import pytest
 import torch
 from torch import nn
 
+from fairseq_posattn.attention import DynamicMaskAttention
+from fairseq_posattn.model.feed_forward import FeedForward
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import LayerDescription
-from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.model.multihead import OutputLinear, PackedLinear
+from fairseq_posattn.model.transformer_layer import DecoderLayer
 from fairseq_posattn.training.flags import MechanismConfig
 
 C, FFN = 96, 160
 
 
-def attention_and_ffn(start):
-    """Return the attention and feed-forward sublayers of an encoder and a decoder layer."""
+def parts(start, kind):
+    """Return the modules of this class in a decoder layer with every kind of sublayer."""
     torch.manual_seed(1)
     options = {"embed_dim": C, "num_heads": 4, "ffn_dim": FFN, "max_positions": 200}
     names = ("dman", "san", "cross", "ffn")
-    decoder = LayerDescription(names, causal=True, encoder_dim=C, **options)
-    layers = [
-        EncoderLayer(LayerDescription(("dman", "san", "ffn"), **options), MechanismConfig()),
-        DecoderLayer(decoder, MechanismConfig()),
-    ]
-    for layer in layers:
-        INITIALIZATIONS[start](layer)
-    sublayers = [residual.sublayer for layer in layers for residual in layer.sublayers]
-    ffn = [sublayer for sublayer in sublayers if hasattr(sublayer, "fc1")]
-    return [sublayer for sublayer in sublayers if hasattr(sublayer, "out_proj")], ffn
+    description = LayerDescription(names, causal=True, encoder_dim=C, **options)
+    layer = DecoderLayer(description, MechanismConfig())
+    INITIALIZATIONS[start](layer)
+    return [module for module in layer.modules() if isinstance(module, kind)]
 
 
 def is_uniform(weight, bound):
@@ -41,21 +38,14 @@ def is_normal(weight, std):
     return abs(weight.std() / std - 1) < 0.1 and weight.abs().max() > 2.5 * std
 
 
-def projections(attention):
-    """Return the projections of queries, keys and values."""
-    names = ("qkv_proj", "query_proj", "kv_proj")
-    return [getattr(attention, name) for name in names if hasattr(attention, name)]
-
-
 @pytest.mark.parametrize("start", INITIALIZATIONS)
 def test_queries_keys_and_values_as_xavier_of_the_joined_matrix(start):
     bound = math.sqrt(6 / (C + 3 * C))
-    attentions, _ = attention_and_ffn(start)
-    assert len(attentions) == 5
-    for attention in attentions:
-        for projection in projections(attention):
-            assert is_uniform(projection.weight, bound)
-            assert projection.bias.any() == (start == "fairseq")
+    projections = parts(start, PackedLinear)
+    assert len(projections) == 4
+    for projection in projections:
+        assert is_uniform(projection.weight, bound)
+        assert projection.bias.any() == (start == "fairseq")
 
 
 @pytest.mark.parametrize(
@@ -67,12 +57,12 @@ def test_queries_keys_and_values_as_xavier_of_the_joined_matrix(start):
     ],
 )
 def test_output_projections_and_feed_forward_layers(start, output_bound, feed_forward_bound):
-    attentions, feed_forwards = attention_and_ffn(start)
-    for attention in attentions:
-        weight = attention.out_proj.weight
+    for projection in parts(start, OutputLinear):
+        weight = projection.weight
         assert is_uniform(weight, output_bound) if output_bound else is_normal(weight, 0.02)
-        assert not attention.out_proj.bias.any()
-    for linear in (linear for ffn in feed_forwards for linear in (ffn.fc1, ffn.fc2)):
+        assert not projection.bias.any()
+    (ffn,) = parts(start, FeedForward)
+    for linear in (ffn.fc1, ffn.fc2):
         bound = feed_forward_bound or 1 / math.sqrt(linear.in_features)
         is_bert = start == "bert"
         assert is_normal(linear.weight, 0.02) if is_bert else is_uniform(linear.weight, bound)
@@ -81,7 +71,7 @@ def test_output_projections_and_feed_forward_layers(start, output_bound, feed_fo
 
 @pytest.mark.parametrize("start", INITIALIZATIONS)
 def test_the_mask_of_dman(start):
-    mechanism = attention_and_ffn(start)[0][0].mechanism
+    (mechanism,) = parts(start, DynamicMaskAttention)
     assert is_normal(mechanism.past_bias, 1)
     bound = math.sqrt(6 / (C + 1))
     largest = mechanism.query_weight.abs().max()
