@@ -20,45 +20,35 @@ def model(**options):
     return shaken(BiBloSAN(cfg, 3))
 
 
-def affine(linear, x):
-    y = x @ linear.weight.T
-    return y if linear.bias is None else y + linear.bias
-
-
-def attend(attention, rows, mask):
+def attend(attention, x, mask):
     """Return masked self attention by loops."""
-    x = torch.stack(rows)[None]
-    arguments = {"key_score": affine(attention.key_map, x), "value": x}
-    arguments |= {"query_score": affine(attention.query_map, x)}
-    arguments |= {"mask": mask_by_name(mask, len(rows))}
-    return loops("disan", arguments, torch.zeros(1, len(rows), dtype=torch.bool))[0].unbind()
+    arguments = {"key_score": attention.key_map(x[None]), "value": x[None]}
+    arguments |= {"query_score": attention.query_map(x[None]), "mask": mask_by_name(mask, len(x))}
+    return loops("disan", arguments, torch.zeros(1, len(x), dtype=torch.bool))[0]
 
 
-def pool(pooling, rows, activation):
+def pool(pooling, x, activation):
     """Source2token self attention: a mean whose weights each feature has for itself."""
-    scores = [affine(pooling.output, activation(affine(pooling.hidden, row))) for row in rows]
-    total = sum(torch.exp(score) for score in scores)
-    return sum(torch.exp(score) * row for score, row in zip(scores, rows, strict=True)) / total
+    scores = pooling.output(activation(pooling.hidden(x)))
+    return (scores.softmax(0) * x).sum(0)
 
 
-def by_position(module, tokens, size, activation):
+def by_block(module, tokens, size, activation):
     """Return an encoded sentence by the equations: blocks, contexts, fusion."""
     sentence = []
     for direction, mask in zip(module.directions, ("past", "future"), strict=True):
-        x = [activation(affine(direction.input_map, token)) for token in tokens]
-        blocks = [x[start : start + size] for start in range(0, len(x), size)]
+        blocks = activation(direction.input_map(tokens)).split(size)
         local = [attend(direction.within, block, mask) for block in blocks]
-        vectors = [pool(direction.pooling, block, activation) for block in local]
+        vectors = torch.stack([pool(direction.pooling, block, activation) for block in local])
         outcome = []
         contexts = attend(direction.between, vectors, mask)
         for block, h, v, o in zip(blocks, local, vectors, contexts, strict=True):
-            gate = torch.sigmoid(affine(direction.block_gate.map, torch.cat([v, o])))
+            gate = torch.sigmoid(direction.block_gate.map(torch.cat([v, o])))
             e = gate * o + (1 - gate) * v
-            for row, context in zip(block, h, strict=True):
-                mapped = affine(direction.fusion, torch.cat([row, context, e]))
-                features, gate = activation(mapped[:2]), torch.sigmoid(mapped[2:])
-                outcome.append(gate * features + (1 - gate) * row)
-        sentence.append(torch.stack(outcome))
+            mapped = direction.fusion(torch.cat([block, h, e.expand_as(h)], dim=-1))
+            features, gate = activation(mapped[:, :2]), torch.sigmoid(mapped[:, 2:])
+            outcome.append(gate * features + (1 - gate) * block)
+        sentence.append(torch.cat(outcome))
     return torch.cat(sentence, dim=-1)
 
 
@@ -72,7 +62,7 @@ def test_equals_the_equations(block_length, activation):
     inputs = [tokens, *module.parameters()]
     sizes = [block_length or math.ceil((2 * length - 0.5) ** (1 / 3)) for length in LENGTHS[:3]]
     expected = [
-        by_position(module, tokens[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
+        by_block(module, tokens[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
     ]
     assert_same_with_gradients(module(tokens, PADDING)[~PADDING], torch.cat(expected), inputs)
 
