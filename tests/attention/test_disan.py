@@ -20,14 +20,12 @@ def test_both_directions_equal_the_equation_with_dropout_before_every_linear_lay
     drawn = draws.named(0.3, **shapes)
     halves = []
     for block, way in zip(module.blocks, DIRECTIONS, strict=True):
-        h = (tokens * drawn[f"tokens {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
-        h = torch.where(h > 0, h, 0.0)
+        h = block.hidden_map(tokens * drawn[f"tokens {way}"]).relu()
         seen = h * drawn[f"scores {way}"]
-        arguments = {"key_score": seen @ block.key_map.weight.T, "value": h}
-        arguments["query_score"] = seen @ block.query_map.weight.T + block.query_map.bias
-        context = loops("disan", arguments | {"mask": mask_by_name(way, 5)}, PADDING)
-        seen = torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]
-        gate = torch.sigmoid(seen @ block.gate.map.weight.T + block.gate.map.bias)
+        arguments = {"key_score": block.key_map(seen), "query_score": block.query_map(seen)}
+        arguments |= {"value": h, "mask": mask_by_name(way, 5)}
+        context = loops("disan", arguments, PADDING)
+        gate = block.gate.map(torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]).sigmoid()
         halves.append(gate * h + (1 - gate) * context)
     tensors = [tokens, *module.parameters()]
     assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)

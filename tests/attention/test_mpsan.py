@@ -72,10 +72,8 @@ def test_equals_the_equations_with_dropout_before_every_linear_layer(
         contexts.append(torch.cat(parts, dim=-1))
         hidden.append(h)
     if fusion == "position":
-        logits = (tokens * drawn["fusion"]) @ module.fusion.map.weight.T + module.fusion.map.bias
-        exponentials = [group.exp() for group in logits.split(6, dim=-1)]
-        groups = zip(exponentials, [*contexts, tokens], strict=True)
-        expected = sum(e * s for e, s in groups) / sum(exponentials)
+        weights = module.fusion.map(tokens * drawn["fusion"]).unflatten(-1, (3, 6)).softmax(-2)
+        expected = (weights * torch.stack([*contexts, tokens], dim=-2)).sum(-2)
     elif fusion == "sum":
         expected = sum(contexts)
     else:
@@ -83,8 +81,7 @@ def test_equals_the_equations_with_dropout_before_every_linear_layer(
         for name, h, context, gate in zip(
             names, hidden, contexts, module.fusion.gates, strict=True
         ):
-            seen = torch.cat([context, h], dim=-1) * drawn[f"gate {name}"]
-            g = torch.sigmoid(seen @ gate.map.weight.T + gate.map.bias)
+            g = gate.map(torch.cat([context, h], dim=-1) * drawn[f"gate {name}"]).sigmoid()
             parts.append(g * h + (1 - g) * context)
         expected = torch.cat(parts, dim=-1)
     assert_same_with_gradients(output, expected, [tokens, *module.parameters()])
