@@ -121,14 +121,10 @@ def disan(a, b, h, i, j, distance):
 
 def rotated(vector, position):
     """Return RoPE's vector at a position: complex numbers times powers of i."""
-    turned = vector.clone()
-    for n in range(0, len(vector) - 1, 2):
-        angle = position * 1e4 ** (-n / (len(vector) - len(vector) % 2))
-        rotation = torch.tensor(
-            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
-        ).double()
-        turned[n : n + 2] = rotation @ vector[n : n + 2]
-    return turned
+    features = len(vector) // 2 * 2
+    angles = position * 1e4 ** -(torch.arange(0, features, 2).double() / features)
+    pairs = torch.complex(vector[:features:2], vector[1:features:2]) * torch.exp(1j * angles)
+    return torch.cat([torch.view_as_real(pairs).flatten(), vector[features:]])
 
 
 def rope(a, b, h, i, j, distance):
@@ -185,11 +181,9 @@ def forget(a, b, h, i, j, distance):
 
 
 PAST_ONLY = ("cope", "forget")
-SCORES = {"san": dot, "masked": dot, "mtsa_identity": mtsa}
-for score in (dman, da, mtsa, mpsan, rpr, gaussian, transformer_xl, tener, disan):
-    SCORES[score.__name__] = score
-for score in (rope, alibi, t5, kerple, fire, cope, forget):
-    SCORES[score.__name__] = score
+NAMED = dman, da, mtsa, mpsan, rpr, gaussian, transformer_xl, tener, disan, rope, alibi, t5, kerple
+SCORES = {score.__name__: score for score in (*NAMED, fire, cope, forget)}
+SCORES |= {"san": dot, "masked": dot, "mtsa_identity": mtsa}
 
 
 def mask_at(mask, b, h, i, j):
