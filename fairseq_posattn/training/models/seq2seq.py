@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.distributed import fsdp_wrap
 from fairseq.models import transformer
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
@@ -134,12 +133,11 @@ def graph_mistakes(s: checks.Settings) -> Iterator[str]:
 
 
 def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
-    """Initialize a layer and wrap it for activation checkpointing and sharding, as fairseq does."""
+    """Initialize a layer and wrap it for activation checkpointing, as fairseq does."""
     INITIALIZATIONS[str(cfg.start)](layer)
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    min_params = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    return fsdp_wrap(layer, min_num_params=min_params)
+    return layer
 
 
 def initialize_positions(side: Any, layer: LayerDescription, cfg: Any) -> None:

@@ -19,7 +19,6 @@ from fairseq_posattn.recipes.tiny import write_language_model
 from fairseq_posattn.training.models import (
     PosAttnClassifierConfig,
     PosAttnTransformerConfig,
-    seq2seq,
 )
 
 CONFIG = '{"n_embd":8,"n_head":2,"n_layer":1}'
@@ -253,15 +252,6 @@ def test_every_option_is_tested():
     assert translation == {*rows(TRANSLATION + MECHANISMS), *DROPOUTS}
     classification = {*PosAttnClassifierConfig.__dataclass_fields__} - {"_name", "cope_positions"}
     assert classification == {*rows(CLASSIFICATION + MECHANISMS), *DROPOUTS}
-
-
-def test_layers_are_wrapped_for_sharding_from_a_minimal_size(translator, monkeypatch):
-    sizes = []
-    monkeypatch.setattr(
-        seq2seq, "fsdp_wrap", lambda layer, min_num_params: sizes.append(min_num_params) or layer
-    )
-    translator("--min-params-to-wrap=77")
-    assert sizes == [77] * 4
 
 
 def test_the_table_of_distances_fits_the_longest_sentence(translator, classifier):
