@@ -72,8 +72,7 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
 
     def answers(logits: Any) -> list[Any]:
         best = logits.argmax(-1) if config.num_labels > 1 else logits[:, 0]
-        result: list[Any] = best.tolist()
-        return result
+        return list(best.tolist())
 
     def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[Any]:
         return answers(onnx.run(session, inputs.values()))

@@ -47,8 +47,7 @@ class ForcedSearch(SequenceGenerator):
         self, models: list[BaseFairseqModel], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Tensor]]]:
         """Translate a batch, as fairseq's search."""
-        results: list[list[dict[str, Tensor]]] = super().generate(models, sample, **kwargs)
-        return results
+        return list(super().generate(models, sample, **kwargs))
 
     def _prefix_tokens(self, step: int, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
         *_, prefix_tokens, beam_size = args

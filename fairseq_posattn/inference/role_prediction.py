@@ -116,8 +116,7 @@ class RolePredictor(LineReader):
         if not scores.isfinite().all():
             raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         lengths = torch.tensor(list(map(len, tokens)))
-        tags: list[list[str]] = self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
-        return tags
+        return list(self.task.decode(scores.float().log_softmax(-1).cpu(), lengths))
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:

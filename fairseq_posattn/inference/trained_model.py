@@ -46,8 +46,7 @@ class TrainedModel:
     @property
     def task_name(self) -> str:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
-        name: str = (self.task.cfg or self.task.args)._name
-        return name
+        return str((self.task.cfg or self.task.args)._name)
 
     def refusal(self, wanted: str) -> UsageError:
         """Return the error for a model that is not as ``wanted``; it names the model's command."""

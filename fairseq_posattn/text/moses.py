@@ -51,8 +51,7 @@ class Tokenizer:
             line = line.strip().lower()
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
-        tokens: str = self.tokenizer.tokenize(line, return_str=True, **self.options)
-        return tokens
+        return str(self.tokenizer.tokenize(line, return_str=True, **self.options))
 
 
 def rules_warning(language: str) -> str | None:

@@ -125,8 +125,7 @@ class BytePairEncoder:
     def __call__(self, line: str) -> str:
         if len(self.bpe.cache) > REMEMBERED_WORDS:
             self.bpe.cache.clear()
-        subwords: str = self.bpe.process_line(line)
-        return subwords
+        return str(self.bpe.process_line(line))
 
 
 def train_sentencepiece(
