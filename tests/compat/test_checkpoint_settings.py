@@ -11,6 +11,8 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import meters
+from fairseq.tasks.language_modeling import LanguageModelingConfig
+from omegaconf import OmegaConf
 from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
@@ -68,12 +70,20 @@ def test_a_file_is_ignored_unless_the_user_names_it(tmp_path, caplog, name):
     assert not caplog.text
 
 
-@pytest.mark.parametrize("name", ["encoder_embed_path", "user_dir", "plasma_path", "dataset_impl"])
+@pytest.mark.parametrize(
+    "name", ["encoder_embed_path", "user_dir", "use_plasma_view", "dataset_impl"]
+)
 def test_settings_of_training_are_removed_silently(tmp_path, caplog, name):
     cfg = settings(tmp_path, common={name: "/theirs"}, model={name: "/theirs", "a": 1})
     assert cfg.common[name] is None
     assert cfg.model == {"a": 1}
     assert not caplog.text
+
+
+def test_language_models_keep_the_path_that_their_task_reads(tmp_path):
+    cfg = settings(tmp_path, common={"plasma_path": "/tmp/plasma"}, task={})
+    task = OmegaConf.create({"common": cfg.common, "task": LanguageModelingConfig()}).task
+    assert task.plasma_path == "/tmp/plasma"
 
 
 @pytest.mark.parametrize("name, stays", [("config_st.yaml", True), ("../config.yaml", False)])
@@ -122,6 +132,7 @@ SOUNDS_LIKE_A_FILE = re.compile(
     "checkpoint|ckpt|merges|(_from|_dict|dictionary|_model|_predictions|stats|root|log)$"
 )
 NO_FILES = {"checkpoint_activations", "offload_activations", "pretrained"}  # but switches
+NO_FILES |= {"plasma_path"}  # unused without use_plasma_view
 
 
 def flags():

@@ -160,7 +160,7 @@ REVIEWED = {
     "torch.load and numpy.load, which take no objects": "data/codedataset.py",
     "FullLoader: plain types, from a file in the folder of the data": "data/audio/data_cfg.py",
     "a shell: data that a checkpoint names is of no kind of its choice": "data/fasta_dataset.py",
-    "a program without a shell; its path is left behind": "data/plasma_utils.py",
+    "a program without a shell, by a setting that is left alone": "data/plasma_utils.py",
     "messages between processes of one run; Slurm's names of machines": "distributed/utils.py",
     "import_user_module of the user's own argument": "hub_utils.py options.py utils.py",
     "torch.hub.load of fairseq's own repository": "models/speech_to_text/hub_interface.py",

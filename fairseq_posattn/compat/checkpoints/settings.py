@@ -42,7 +42,7 @@ UNUSED = {
     *("load_pretrained_encoder_from", "load_pretrained_decoder_from"),
     *("load_pretrained_aux_decoder_from", "pretrained_mlm_checkpoint"),
     *("pretrained_xlm_checkpoint", "ema_seed_model", "language_model"),
-    *("user_dir", "plasma_path", "dataset_impl"),
+    *("user_dir", "use_plasma_view", "dataset_impl"),
 }
 # Files that fairseq would read, write or run while it builds a task, a model, a criterion or a
 # tokenizer.
