@@ -9,12 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
+from fairseq.models.lstm import LSTMEncoder
+from fairseq.models.nat import FairseqNATModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
@@ -78,13 +81,33 @@ def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> 
 
 
 @around(SequenceGenerator, "__init__")
-def check_language_model(
+def check_models(
     init: Function, self: Any, *args: Any, lm_model: Any = None, **kwargs: Any
 ) -> None:
-    """Refuse a model for ``--lm-path`` that is no language model."""
+    """Refuse a model for ``--lm-path`` that is no language model, and models of translation_lev."""
     if not isinstance(lm_model, FairseqLanguageModel | None):
         raise UsageError(f"--lm-path: a {type(lm_model).__name__} is no language model")
     init(self, *args, lm_model=lm_model, **kwargs)
+    if any(isinstance(model, FairseqNATModel) for model in self.model.models):
+        raise UsageError("--path: its model refines translations; give --task translation_lev")
+
+
+@around(LSTMEncoder, "forward")
+def pad_as_the_source(
+    forward: Function, self: Any, src_tokens: Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """Pad outputs on the side of the source's padding, as all other encoders.
+
+    fairseq pads them on the right, so that attention weights and alignments are of other words.
+    """
+    outputs, hiddens, cells, padding = forward(self, src_tokens, *args, **kwargs)
+    is_padding = src_tokens.eq(self.padding_idx).t()  # [T, B]
+    if self.training or padding.equal(is_padding):
+        return outputs, hiddens, cells, padding
+    length = len(is_padding)
+    positions = torch.arange(length, device=padding.device)[:, None] - is_padding.sum(dim=0)
+    outputs = outputs.take_along_dim((positions % length)[..., None], dim=0)
+    return outputs, hiddens, cells, is_padding
 
 
 @around(generation_loop, "_main")

@@ -18,6 +18,8 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models.lstm import LSTMEncoder
+from fairseq.models.nat import FairseqNATModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuScorer
@@ -174,6 +176,33 @@ def visible(folder):
 def test_a_language_model_that_is_none_is_refused():
     with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
         SequenceGenerator([], Dictionary(), lm_model=torch.nn.Linear(1, 1))
+
+
+class RefiningModel(FairseqNATModel):
+    def __init__(self):
+        torch.nn.Module.__init__(self)
+
+    def max_decoder_positions(self):
+        return 9
+
+
+def test_a_model_that_refines_translations_needs_its_task():
+    with pytest.raises(UsageError, match="give --task translation_lev"):
+        SequenceGenerator([RefiningModel()], Dictionary())
+
+
+def test_an_lstm_pads_its_outputs_as_the_source(restore):
+    """Alignments index the source; fairseq's LSTM pads on the right."""
+    encoder = LSTMEncoder(Dictionary(), embed_dim=4, hidden_size=4, num_layers=1).eval()
+    source, lengths = torch.tensor([[3, 0, 3, 2], [PAD, PAD, 0, 2]]), torch.tensor([4, 2])
+    alone, *_ = encoder(source[1:, 2:], lengths[1:])
+    outputs, _, _, padding = encoder(source, lengths)
+    torch.testing.assert_close(outputs[2:, 1:], alone)
+    assert padding.t().equal(source == PAD)
+    restore(LSTMEncoder, "forward")
+    outputs, _, _, padding = encoder(source, lengths)
+    torch.testing.assert_close(outputs[:2, 1:], alone)
+    assert not padding.t().equal(source == PAD)
 
 
 @pytest.mark.parametrize("ending, top", [("gz", "model/"), ("xz", ""), ("", "model/")])
