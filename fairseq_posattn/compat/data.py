@@ -24,6 +24,7 @@ from fairseq.data import (
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
 from fairseq.file_chunker_utils import Chunker
+from fairseq.modules import dynamic_crf_layer
 from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
@@ -122,11 +123,12 @@ def check_width(
 
 
 @when_applied
-def restore_long() -> None:
-    """Give ``--sample-break-mode eos`` the integer ``numpy.compat.long``, which NumPy 2 lacks."""
+def restore_numbers() -> None:
+    """Give ``--sample-break-mode eos`` and ``nacrf_transformer`` the numbers that NumPy 2 lacks."""
     if not hasattr(token_block_dataset.np, "compat"):
         long = {"compat": SimpleNamespace(long=int)}
         token_block_dataset.np = SimpleNamespace(**vars(numpy), **long)
+    dynamic_crf_layer.np = SimpleNamespace(float=float)
 
 
 @around(encoders, "build_bpe")

@@ -18,6 +18,7 @@ import torch
 from fairseq import options, tasks, utils
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset, token_block_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.modules.dynamic_crf_layer import DynamicCRF
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.trainer import Trainer
 
@@ -425,3 +426,10 @@ def test_a_program_ends_while_a_thread_prepares_batches():
 @pytest.mark.nightly
 def test_a_program_of_fairseqs_may_abort_while_a_thread_prepares_batches():
     assert str(-signal.SIGABRT) in end(0, *[0] * 5)[0]
+
+
+def test_a_conditional_random_field_trains_with_numpy_2():
+    layer = DynamicCRF(num_embedding=9, low_rank=2, beam_size=4)
+    targets = torch.tensor([[4, 5, 6]])
+    loss = layer(torch.zeros(1, 3, 9), targets, torch.ones(1, 3, dtype=torch.bool))
+    assert loss.isfinite().all()
