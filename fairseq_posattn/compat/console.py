@@ -148,5 +148,7 @@ def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> No
         for subset, lines in (predictions or {}).items():
             text = "".join(lines[number] for number in sorted(lines))
             write_text(Path(folder) / f"predictions-{subset}.txt", text)
+        if predictions == {}:
+            logger.warning("--results-path: only criterions of the plugin write predictions")
     finally:
         predictions = None

@@ -191,3 +191,9 @@ def test_help_has_the_flags_of_task_and_criterion(explained, command):
     words = ["--task", "sentence_pair_prediction", "--criterion", "sentence_classification"]
     flags = explained(command, *words)
     assert {"--num-classes", "--l2", "--max-positions"} <= flags and "--source-lang" not in flags
+
+
+def test_validation_without_predictions_warns(tmp_path, caplog):
+    options = SimpleNamespace(results_path=str(tmp_path / "results"), path="checkpoint.pt")
+    console.write_predictions(lambda cfg: None, SimpleNamespace(common_eval=options))
+    assert "--results-path: only criterions of the plugin write predictions" in caplog.text
