@@ -287,7 +287,7 @@ def _scores(scoring: str) -> list[str]:
 
 def _check_metrics(source: Source, known: Collection[str]) -> None:
     for name in source.table.metrics:
-        if name.removeprefix("valid_") not in known:
+        if name not in known:
             source.fail("metrics", f"there is no metric {name!r}; known: {', '.join(known)}")
 
 
@@ -388,7 +388,8 @@ def check(path: Path, plan: Plan) -> None:
             key = "training" if is_shared else source.rows[row.name]
             source.fail(key, f"row {row.name!r}: {mistake}")
         if metrics and isinstance(plan.recipe, ClassificationRecipe):  # others are checked above
-            _check_metrics(source, (*metrics, *COSTS))
+            validation = (f"valid_{name}" for name in metrics)
+            _check_metrics(source, (*metrics, *COSTS, *validation))
     if scoring := source.table.scoring:
         mistake = capture(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
         if not mistake.startswith("give either"):  # the text to score

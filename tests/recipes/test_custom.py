@@ -87,6 +87,12 @@ MISTAKES = [  # what is replaced, by what, line, message
     ("epochs: 3", "epochs: 3\nupdates: 5", 3, "give the length of training as either epochs or"),
     ("epochs: 3", "epochs: 3\nepochs: 4", 3, "key 'epochs' is also in line 2; rename one"),
     ("epochs: 3", "epochs: 3\nmetrics: [bleu, blue]", 3, "there is no metric 'blue'; known: bleu,"),
+    (
+        "epochs: 3",
+        "epochs: 3\nmetrics: [bleu, valid_bleu]",
+        3,
+        "there is no metric 'valid_bleu'; kn",
+    ),
     ("epochs: 3", "epochs: 3\ncheckpoint: first", 3, "checkpoint is 'first'; give best, average,"),
     ("epochs: 3", "epochs: 3\nbaseline: X", 3, "there is no row 'X'; it is one of Transformer; A"),
     ("epochs: 3", "epochs: 3\nbatch_size: 9", 3, "fr-en is data of translation, without batch_s"),
@@ -130,7 +136,7 @@ def test_another_file_is_one_line(content):
         find("own.yaml")
 
 
-METRICS = "epochs: 3\nmetrics: [accuracy, f2]"
+METRICS = "epochs: 3\nmetrics: [accuracy, valid_macro_f1, f2]"
 
 
 def changed(text, other):
@@ -144,6 +150,11 @@ def changed(text, other):
         (changed("1e-3", "1 --drpout 0.1"), (), "own.yaml:3: .* unrecognized arguments: --drpout"),
         (changed("alibi,ffn", "alibi,fn"), (), "own.yaml:6: .* alibi,fn: unknown sublayer 'fn'"),
         (changed("epochs: 3", METRICS), (), "own.yaml:3: there is no metric 'f2'; known: l"),
+        (
+            changed("epochs: 3", METRICS.replace("f2", "valid_epoch_s")),
+            (),
+            "own.yaml:3: there is no m",
+        ),
         (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
         (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
         (
