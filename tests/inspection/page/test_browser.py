@@ -237,7 +237,7 @@ def test_typed_text_is_answered(browser, classifier):
             about = browser.run("document.querySelector('#model').innerText")
             assert about == "folder/checkpoint.pt: mpsan, source2token pooling"
             shown = typed(browser, "a b <b>d</b>")
-            words = "a b <unk> b <unk> d <unk> <unk> b <unk>".split()
+            words = ["a", "b", "<unk>", "b", "<unk>", "d", "<unk>", "<unk>", "b", "<unk>"]
             assert shown["rows"] == {"words": words}
             assert "a b <b>d</b>" in shown["outcome"]
             assert browser.complaints() == []
