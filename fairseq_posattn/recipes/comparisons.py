@@ -29,6 +29,7 @@ SIGNIFICANT = 0.05
 WELCH = "runs, Welch's t-test"
 MCNEMAR = "the same sentences, McNemar's exact test"
 Comparison = dict[str, Any]  # "compared" of results/README.md
+OTHERS = (LAYER, "valid_")  # locality of layers, and scores of the set that selects checkpoints
 
 
 def baseline_of(names: Sequence[str]) -> str:
@@ -107,9 +108,9 @@ def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
 
 
 def _scores(row: TableRow) -> list[str]:
-    """Return the table's metrics that are scores, which alone are compared."""
+    """Return the table's metrics that are scores of the test set, which alone are compared."""
     names = [name for name in row["scores"] if name in row["paper"]]
-    return [name for name in names if name not in COSTS and not name.startswith(LAYER)]
+    return [name for name in names if name not in COSTS and not name.startswith(OTHERS)]
 
 
 def _with_average(run: Kept) -> dict[str, Statistics]:
@@ -122,14 +123,15 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Test over sentences and runs, or single runs exactly; None if the baseline has none."""
+    """Test over sentences and runs, or the accuracy of single runs exactly; None without both."""
     if not groups or not groups.keys() <= baselines.keys():
         return None
     pairs = {name: (group, baselines[name]) for name, group in groups.items()}
     ours, theirs = next(iter(pairs.values()))
-    single = len(ours.runs) == len(theirs.runs) == 1
-    if single and groups.keys() != {"accuracy"}:
-        return None
+    if single := len(ours.runs) == len(theirs.runs) == 1:
+        if "accuracy" not in pairs:
+            return None
+        pairs = {"accuracy": pairs["accuracy"]}
     metrics = {}
     for name, both in pairs.items():
         result = compare(*both)

@@ -95,6 +95,15 @@ def test_statistics_of_sentences_and_runs_are_tested():
     assert describe_counts(compared) == "2 sentences, 2 runs"
 
 
+def test_a_validation_score_is_not_tested_and_changes_no_test():
+    rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
+    for each in rows:
+        each["scores"]["valid_rouge1"], each["paper"]["valid_rouge1"] = [1.0, 2.0], None
+    add_comparisons(rows, [kept([10, 10], [12, 12]), kept([20, 20], [22, 22])])
+    assert rows[1]["compared"]["tests"].startswith("sentences and runs, ")
+    assert rows[1]["compared"]["metrics"].keys() == {"rouge1"}
+
+
 def test_a_footnote_names_what_a_correction_loses():
     def compared(*ps):
         names = ("rouge1", "rouge2")
@@ -211,7 +220,7 @@ def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
     statistics = [predicted(tmp_path / name, ("aaa", "aa")) for name in ("transformer", "da")]
     assert statistics[0][0].metrics.keys() == {"accuracy", "macro_f1"}
     add_comparisons(rows, statistics)
-    assert "compared" not in rows[1]
+    assert rows[1]["compared"]["metrics"].keys() == {"accuracy"}
     (tmp_path / "da" / "fold1-seed1" / "predictions-test.txt").write_text("a\n")
     with pytest.raises(UsageError, match="fold1-seed1/predictions-test.txt is no file of pred"):
         read_kept([[tmp_path / "da" / f"fold{fold}-seed1" for fold in (0, 1)]])
