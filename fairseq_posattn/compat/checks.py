@@ -21,6 +21,7 @@ from fairseq import utils
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
@@ -312,7 +313,9 @@ def check_names(settings: Mapping[str, Any]) -> None:
 
 def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:
     """Return the only tasks of an ``arch`` or a ``criterion``: its class's ``tasks``, if any."""
-    return getattr(registries()[kind].get(name), "tasks", ())
+    named = registries()[kind].get(name, type)
+    refining = ("translation_lev",) if issubclass(named, FairseqNATModel) else ()
+    return getattr(named, "tasks", refining)
 
 
 def is_known_task(name: str | None) -> bool:

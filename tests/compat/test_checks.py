@@ -112,6 +112,7 @@ def test_good_settings_pass(settings, changed):
         ),
         (TRAIN | OURS, {"task": "multilingual_translation"}, "it needs --task translation or"),
         (TRAIN | OURS, {"task": "translation_lev"}, "it needs --task translation or"),
+        (TRAIN, {"arch": "cmlm_transformer_wmt_en_de"}, "it needs --task translation_lev, not tr"),
         (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
         (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_prediction or sentence_pair"),
         (TRAIN, {"task": "online_backtranslation"}, "--task .*: it needs --mono-langs"),
