@@ -133,7 +133,12 @@ const TITLES = {
   second: "Second sentence",
 };
 
-const isRightToLeft = (words) => element("p", { dir: "auto" }, words.join(" ")).matches(":dir(rtl)");
+/* The direction of a row is its text's: "(start)" and "<unk>" have Latin letters. */
+function isRightToLeft(name) {
+  const { text, outcome } = sentence();
+  const whole = { target: outcome.text, written: outcome.text, second: text.split("\t")[1] }[name] ?? text;
+  return element("p", { dir: "auto" }, whole).matches(":dir(rtl)");
+}
 
 /* A subword, with its joining marks in a fainter tone. */
 function subword(word) {
@@ -153,7 +158,7 @@ function rowOf(name, points) {
     button.addEventListener("click", () => pin(index));
     return button;
   });
-  const dir = isRightToLeft(words) ? "rtl" : "ltr";
+  const dir = isRightToLeft(name) ? "rtl" : "ltr";
   const lang = data.model.languages?.[name] ?? "";
   const line = element("div", { class: "words", id: `row-${name}`, dir, lang }, ...made);
   if (points) {
@@ -282,7 +287,7 @@ function showOutcome() {
   const shown = notice ? [element("p", { class: "about" }, notice)] : [];
   shown.push(...text.split("\t").map((part) => element("p", { dir: "auto" }, part)));
   if (outcome.text !== undefined) {
-    const title = outcome.given ? "The given translation" : `The model's output, log-probability ${outcome.score}`;
+    const title = outcome.given ? "The given translation" : `The model's output, mean log2-probability ${outcome.score}`;
     shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
   } else {
     const said = outcome.label ?? `${outcome.score}`;

@@ -1,8 +1,12 @@
 """The page as a browser shows it: pointed at, typed into, by keyboard, at the width of a phone."""
 
+import base64
+import contextlib
 import json
 import math
+import re
 import threading
+import zlib
 
 import pytest
 from browser import Browser, find
@@ -134,6 +138,11 @@ def test_the_mean_of_all_heads(visit, translator):
     assert shown["heads"] == ["mean", "1", "2"]
 
 
+def test_the_base_of_the_log_probability_is_named(visit, translator):
+    shown, (sentence,) = visit(translator(), "a b c")  # base 2 and normalized, as fairseq's
+    assert f"mean log2-probability {sentence['outcome']['score']}" in shown["outcome"]
+
+
 def test_the_curve_is_that_of_the_word(visit, translator):
     view = translator()
     shown, (sentence,) = visit(view, "a b c", hash="#place=1&head=2&word=3")
@@ -183,6 +192,22 @@ def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translato
     browser.run("document.querySelector('#row-target .word').focus()")
     browser.press("ArrowLeft")
     assert browser.run(SHOWN)["chosen"] == ["تنظر"]
+    goto = "(number) => (set({ layer: number }), getComputedStyle($('row-written')).direction)"
+    decoder = [layer.part for layer in view.layers].index("decoder")
+    assert browser.run(f"({goto})({decoder})") == "rtl"  # though "(start)" is left to right
+
+
+def test_a_printed_page_has_the_colors(browser, visit, translator):
+    visit(translator(), "a", hash="#place=1&head=1")
+    pdf = base64.b64decode(browser.ask("Page.printToPDF")["data"])  # without backgrounds
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", pdf, re.DOTALL)
+    assert any(b".9608 .6196 .1569 rg" in content for content in map(inflate, streams))
+
+
+def inflate(stream):
+    with contextlib.suppress(zlib.error):
+        return zlib.decompressobj().decompress(stream)
+    return b""
 
 
 def test_text_that_looks_like_html_is_shown_and_not_run(browser, visit, classifier, translator):
