@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,10 +17,12 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, map_chunks, say
 from fairseq_posattn.inference.options import import_user_dir
-from fairseq_posattn.text.languages import tokenizer_of
+from fairseq_posattn.preparation.round_trip import tokenizer_for
 from fairseq_posattn.text.lines import file_lines
 
 if TYPE_CHECKING:  # a command's --help needs no PyTorch
+    from sacrebleu.metrics.bleu import BLEU
+
     from fairseq_posattn.inference.translation import Translation, Translator
 
 PART = 500
@@ -82,18 +85,22 @@ class Teacher:
             fix = "name data of its languages"
             raise UsageError(f"{translator.path}: is a model of {pair}, --data of {wanted}; {fix}")
         translator.lines.split = str.strip  # the text is in subwords
-        from sacrebleu.metrics.bleu import BLEU  # slow to import
-
-        tokenizer = tokenizer_of(settings.languages[1])[0]
-        self.metric = BLEU(tokenize=tokenizer, effective_order=True)
         return translator
 
     def _choose(self, translation: "Translation", target: str) -> str:
         best, *others = translation.hypotheses
         if others and self.translator:
-            reference, score = [self.translator.lines.plain(target)], self.metric.sentence_score
+            reference = [self.translator.lines.plain(target)]
+            score = _bleu(tokenizer_for(reference, self.settings.languages[1])).sentence_score
             best = max((best, *others), key=lambda h: float(score(h.text, reference).score))
         return best.pieces
+
+
+@cache
+def _bleu(tokenizer: str) -> "BLEU":
+    from sacrebleu.metrics.bleu import BLEU  # slow to import
+
+    return BLEU(tokenize=tokenizer, effective_order=True)
 
 
 class Parts:

@@ -85,19 +85,23 @@ def measure(
     return measured
 
 
-def _scores(back: Sequence[str], lines: Sequence[str], language: str) -> dict[str, float]:
-    """Return BLEU and chrF in percent, BLEU by the language's tokenizer.
+def tokenizer_for(lines: Sequence[str], language: str) -> str:
+    """Return sacreBLEU's tokenizer of a language, or of characters if words are not separated.
 
-    It is of characters where words are not separated, in a language without one and in summaries.
+    The name of the side of summaries says nothing about their language.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
     letters = sum(map(len, lines))
     unspaced = sum(len(UNSPACED.findall(line)) for line in lines)
     tokenize = tokenizer_of(language)[0]
-    if tokenize == "13a" and 2 * unspaced > letters:
-        tokenize = "char"
+    return "char" if tokenize == "13a" and 2 * unspaced > letters else tokenize
+
+
+def _scores(back: Sequence[str], lines: Sequence[str], language: str) -> dict[str, float]:
+    """Return BLEU and chrF in percent, BLEU by :func:`tokenizer_for`."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    tokenize = tokenizer_for(lines, language)
     metrics = {"bleu": BLEU(tokenize=tokenize, force=True, effective_order=True), "chrf": CHRF()}
     return {
         name: round(metric.corpus_score(back, [lines]).score, 2) for name, metric in metrics.items()

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from small_translator import CHECKPOINT, EXPECTED, FIXTURE, load
 from fairseq_posattn.cli import main
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import distillation
+from fairseq_posattn.inference.distillation import Settings
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 
@@ -158,6 +160,16 @@ def test_the_best_of_the_beam_is_nearest_to_the_reference(data, source):
         assert chosen[number] == texts[scores.index(max(scores))]
         differing += chosen[number] != texts[0]
     assert differing
+
+
+def test_the_best_of_the_beam_is_nearest_by_characters_where_words_are_not_separated():
+    languages = ("source", "target")  # of summaries
+    settings = Settings(["teacher"], "data", languages, True, 1, None, {}, (1, 1))
+    teacher = distillation.Teacher(settings)
+    teacher.translator = SimpleNamespace(lines=SimpleNamespace(plain=str))
+    texts = ["今天的天气不好。", "河水上涨，村民离开。"]
+    beam = SimpleNamespace(hypotheses=[SimpleNamespace(text=t, pieces=t) for t in texts])
+    assert teacher._choose(beam, "河水上涨，村民撤离。") == texts[1]
 
 
 def test_lines_that_are_too_long_or_blank_keep_their_target(data, source):
