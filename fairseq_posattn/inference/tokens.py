@@ -82,7 +82,7 @@ class Lines:
         fix = "train with a larger --max-source-positions"
         if self.manifest and self.manifest.longest:
             fix = "prepare with a larger --max-pieces"
-        return LineNotes(f"{self.longest:,} subwords", fix, unit)
+        return LineNotes(f"{self.longest - 1:,} subwords", fix, unit)
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
         """Return a line as token ids, cut to the maximum source length."""

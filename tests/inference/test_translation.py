@@ -178,7 +178,7 @@ def test_cut_lines_and_unknown_tokens_are_reported(write, capsys, source):
     assert command("--input", path) == 0
     output = capsys.readouterr()
     assert output.out.startswith(f"{EXPECTED[0]}\n")
-    assert f"{path}: 1 line was cut to the 16 subwords" in output.err
+    assert f"{path}: 1 line was cut to the 15 subwords" in output.err
     question = "tokens are unknown to the model: is the text in its language, and tokenized"
     assert question in output.err
     for length, is_reported in (len(EXPECTED[0].split()), True), (40, False):
@@ -197,10 +197,10 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator):
 
 
 def test_cuts_warn_from_python_and_where_the_preparation_made_them(translator, plain_data):
-    with pytest.warns(UserWarning, match=r": 1 text was cut to the 16 subwords .*\(text 2\); tra"):
+    with pytest.warns(UserWarning, match=r": 1 text was cut to the 15 subwords .*\(text 2\); tra"):
         translator(["a b", "a " * 16])
     manifest.write(plain_data, replace(manifest.read(plain_data), longest=3))
-    fix = r": 2 texts were cut to the 4 subwords .*\(first: text 2\); prepare with a larger --max-p"
+    fix = r": 2 texts were cut to the 3 subwords .*\(first: text 2\); prepare with a larger --max-p"
     with pytest.warns(UserWarning, match=fix):
         load(data=plain_data)(["a b c", "a b c d", "a b c d e"])
 

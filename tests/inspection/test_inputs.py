@@ -73,7 +73,7 @@ def test_a_text_that_cannot_be_read_is_one_line(trained, write, content, message
 
 
 @pytest.mark.parametrize(
-    "kind, limit", [("translation", "16 subwords"), ("classification", "16 tokens")]
+    "kind, limit", [("translation", "15 subwords"), ("classification", "16 tokens")]
 )
 def test_unknown_and_cut_text_gets_a_warning(trained, kind, limit, write, capsys):
     path = write("text", ["v w x y z " * 20, "a " * 3])

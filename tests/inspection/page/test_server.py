@@ -185,7 +185,7 @@ def test_a_cut_text_has_a_notice(translator, classifier):
     with LookServer(translator(max_source_positions=4), [], port=0) as server:
         assert "notice" not in server.look("a b c")["sentence"]
         sentence = server.look("a b c d e")["sentence"]
-    assert sentence["notice"] == "cut to the 4 subwords that the model reads"
+    assert sentence["notice"] == "cut to the 3 subwords that the model reads"
     assert sentence["rows"]["source"] == ["a", "b", "c", "</s>"]
     with LookServer(classifier(encoder="mpsan"), [], port=0) as server:
         sentence = server.look("a " * 40)["sentence"]
