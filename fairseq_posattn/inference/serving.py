@@ -252,12 +252,25 @@ def _requested(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> tuple
             if len(known) > 1:
                 raise Refused(400, f"source: cannot be detected; choose from {', '.join(known)}")
             continue
-        tags = [tag for tag in known if file_code(tag).lower() == file_code(value).lower()]
-        tags = tags or [tag for tag in known if code_of(tag) == code_of(value)]
+        tags = _matching(value, known)
         if not tags:
             raise Refused(400, f"{name}: no model for {value!r}; choose from {', '.join(known)}")
-        left = [pair for pair in left if pair[number] == tags[0]]
+        left = [pair for pair in left if pair[number] in tags]
+    if len(left) > 1:
+        fitting = ", ".join(" to ".join(pair) for pair in sorted(left))
+        raise Refused(400, f"source, target: more than one model fits; choose from {fitting}")
     return left[0]
+
+
+def _matching(value: str, known: list[str]) -> list[str]:
+    """Return the tag that equals the value or its beginning, else all tags of its language."""
+    tags = {file_code(tag).lower(): tag for tag in known}
+    beginning = file_code(value).lower()
+    while beginning and beginning not in tags:
+        beginning = beginning.rpartition("_")[0]
+    code = code_of(value)
+    tag = tags.get(beginning or code)
+    return [tag] if tag else [tag for tag in known if code_of(tag) == code]
 
 
 def _exposition(counts: Counter[str]) -> Iterable[str]:

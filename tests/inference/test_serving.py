@@ -156,6 +156,30 @@ def test_the_target_can_tell_the_source():
         _requested({"source": "auto", "target": "en"}, pairs)
 
 
+@pytest.mark.parametrize(
+    "source, target, expected",
+    [
+        ("en", "zh_TW", "choose from en to yue, en to zh-Hans, en to zh-Hant"),
+        ("en", "zh", "choose from en to yue, en to zh-Hans, en to zh-Hant"),
+        ("en", "zh_Hant_TW", ("en", "zh-Hant")),
+        ("en_GB", "sr-RS", ("en", "sr")),
+        ("eng", "srp", ("en", "sr")),
+        ("en", "sr_latn", ("en", "sr-Latn")),
+        ("pt", "fr", ("pt-PT", "fr")),
+        ("por", "en", ("pt-BR", "en")),
+    ],
+)
+def test_a_language_of_several_models_is_not_guessed(source, target, expected):
+    codes = ("yue", "zh-Hans", "zh-Hant", "sr-Latn", "sr")
+    pairs = [*(("en", code) for code in codes), ("pt-BR", "en"), ("pt-PT", "fr")]
+    fields = {"source": source, "target": target}
+    if isinstance(expected, tuple):
+        assert _requested(fields, pairs) == expected
+    else:
+        with pytest.raises(Refused, match=expected):
+            _requested(fields, pairs)
+
+
 def test_limits_and_a_clean_end():
     limits = ("--max-waiting", "3", "--max-body", "1000", "--max-len-b", "1")
     with running(*limits) as (url, server):
