@@ -117,7 +117,7 @@ class View:
                 raise UsageError(f"{path}: attention is NaN or infinite; choose another checkpoint")
             size += shown.numel()
             if room is not None and size > room:
-                raise TooMuchError("the page has no room for all its weights")
+                raise TooMuchError("the page has no room for all its weights; shorten the text")
             weights = mechanism_plots.thousandths(shown)
             attention[index] = {"weights": weights, **mechanism_plots.of_call(call)}
             heads = list(map(call.layer.head_note, range(len(shown))))

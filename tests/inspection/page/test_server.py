@@ -155,7 +155,8 @@ def test_a_body_without_text_is_refused(ask, body):
 
 def test_a_text_with_too_many_weights_is_refused(ask, monkeypatch):
     monkeypatch.setattr(server_module, "MOST_WEIGHTS", 3)
-    assert ask("a b") == (400, {"error": "the page has no room for all its weights"})
+    reason = "the page has no room for all its weights; shorten the text"
+    assert ask("a b") == (400, {"error": reason})
 
 
 @pytest.mark.parametrize(
