@@ -25,6 +25,7 @@ const layer = () => data.model.layers[state.layer];
 const sentence = () => data.sentences[state.sentence];
 const attention = () => sentence().attention[state.layer];
 const rows = () => sentence().rows;
+const language = (row) => data.model.languages?.[row] ?? "";
 const query = () => (state.pointed === null ? state.word : state.pointed);
 
 /* One head or the mean of all: a row for each query, or one row if words are pooled. */
@@ -159,8 +160,7 @@ function rowOf(name, points) {
     return button;
   });
   const dir = isRightToLeft(name) ? "rtl" : "ltr";
-  const lang = data.model.languages?.[name] ?? "";
-  const line = element("div", { class: "words", id: `row-${name}`, dir, lang }, ...made);
+  const line = element("div", { class: "words", id: `row-${name}`, dir, lang: language(name) }, ...made);
   if (points) {
     line.addEventListener("pointerleave", () => point(null));
     line.addEventListener("keydown", (event) => move(event, made, dir === "rtl"));
@@ -241,9 +241,10 @@ function greatest(words, values) {
 
 function showStrongest(values) {
   const here = layer();
-  const word = here.query && element("bdi", {}, subword(rows()[here.query][query()]));
+  const word = here.query && element("bdi", { lang: language(here.query) }, subword(rows()[here.query][query()]));
   const title = here.query ? ["Largest weights of ", word] : ["Largest pooling weights"];
   const list = bars(greatest(rows()[here.key], values.map((weight) => weight / 1000)));
+  list.lang = language(here.key);
   $("strongest").replaceChildren(element("h2", {}, ...title), list);
 }
 
@@ -285,10 +286,12 @@ function curve(points) {
 function showOutcome() {
   const { text, outcome, notice } = sentence();
   const shown = notice ? [element("p", { class: "about" }, notice)] : [];
-  shown.push(...text.split("\t").map((part) => element("p", { dir: "auto" }, part)));
+  shown.push(...text.split("\t").map((part) => element("p", { dir: "auto", lang: language("source") }, part)));
   if (outcome.text !== undefined) {
-    const title = outcome.given ? "The given translation" : `The model's output, mean log2-probability ${outcome.score}`;
-    shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
+    const written = `The model's output, mean log2-probability ${outcome.score}`;
+    const title = outcome.given ? "The given translation" : written;
+    const attributes = { class: "said", dir: "auto", lang: language("target") };
+    shown.push(element("h2", {}, title), element("p", attributes, outcome.text));
   } else {
     const said = outcome.label ?? `${outcome.score}`;
     shown.push(element("h2", {}, "Predicted"), element("p", { class: "said" }, said));

@@ -189,6 +189,8 @@ def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translato
     assert positions[1] == sorted(positions[1])
     languages = "['target', 'source'].map((name) => document.getElementById(`row-${name}`).lang)"
     assert browser.run(languages) == ["ar", "ja"]
+    languages = "[...document.querySelectorAll('[lang]')].map((part) => part.lang)"
+    assert browser.run(languages) == ["en", "ja", "ar", "ar", "ja", "ar", "ja"]
     browser.run("document.querySelector('#row-target .word').focus()")
     browser.press("ArrowLeft")
     assert browser.run(SHOWN)["chosen"] == ["تنظر"]
