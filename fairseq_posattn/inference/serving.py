@@ -25,6 +25,7 @@ from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.text.languages import code_of, file_code, name_of
 
 FORM = "application/x-www-form-urlencoded"
+STALLED = 20  # seconds without a byte of a request that has begun
 METRICS = {  # by name: its kind for Prometheus, and its description
     "requests_total": ("counter", "requests by HTTP status"),
     "lines_total": ("counter", "translated lines"),
@@ -162,11 +163,14 @@ def languages_of(translator: Translator) -> tuple[str, str]:
 
 async def _fields(request: Request, most: int) -> Mapping[str, Any]:
     """Return the fields of a body in JSON or of a form."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise Refused(413, f"the request has over {most:,} bytes; send fewer texts")
+    body, stream = b"", request.stream()
+    try:  # a client whose network is gone would keep the server from ending
+        while (part := await asyncio.wait_for(anext(stream, None), STALLED)) is not None:
+            body += part
+            if len(body) > most:
+                raise Refused(413, f"the request has over {most:,} bytes; send fewer texts")
+    except asyncio.TimeoutError:
+        raise Refused(408, "the rest of the request did not arrive; send it again") from None
     try:
         if request.headers.get("content-type", "").lower().startswith(FORM):
             form = parse_qs(body.decode(), keep_blank_values=True, errors="strict")

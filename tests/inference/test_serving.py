@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import pytest
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
+from fairseq_posattn.inference import serving
 from fairseq_posattn.inference.commands import serve
 from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested, application
 
@@ -204,6 +205,23 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
         return refused.value.status_code
 
     assert asyncio.run(fill()) == 429
+
+
+def test_a_client_that_stops_sending_is_not_waited_for(translator, monkeypatch):
+    monkeypatch.setattr(serving, "STALLED", 0.1)
+    events = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    answers = []
+
+    async def receive():
+        return next(events, None) or await asyncio.Future()
+
+    async def send(message):
+        answers.append(message)
+
+    app = application([translator], Limits())
+    scope = {"type": "http", "method": "POST", "path": "/translate", "headers": []}
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), 5))
+    assert answers[0]["status"] == 408
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
