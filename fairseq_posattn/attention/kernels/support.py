@@ -58,6 +58,11 @@ def _name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
+def interpreted() -> bool:
+    """Return whether Triton runs kernels in its interpreter, as tests do on a CPU."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
 @constant
 def device_reason(device: torch.device) -> str | None:
     """Return why kernels cannot run on a device, or None if they can."""
@@ -67,7 +72,7 @@ def device_reason(device: torch.device) -> str | None:
         major, minor = torch.cuda.get_device_capability(device)
         if (major, minor) < OLDEST_GPU:
             return f"needs a GPU of compute capability 8.0 or more, not {major}.{minor}"
-    elif device.type != "cpu" or os.environ.get("TRITON_INTERPRET") != "1":  # of tests
+    elif device.type != "cpu" or not interpreted():
         return f"needs a GPU, not {device.type}"
     # PyTorch 2.10 and newer need a Triton that has all that the kernels use.
     return None if _has_triton() else "needs Triton, which is not installed (pip install triton)"
