@@ -7,7 +7,7 @@
 POST /translate takes q (a text or, in JSON, a list), source, target and alternatives; lines of a
 text are translated one by one. GET /languages, /health and /metrics (for Prometheus) describe the
 server. Requests that arrive together share a batch. An answer with status 400 says what is wrong,
-413 that a request is too large, 429 that too many texts are waiting.
+408 that a request stopped half-way, 413 that it is too large, 429 that too many texts are waiting.
 
 Several checkpoints of one model form an ensemble if colons separate them. The server has neither
 encryption nor passwords: leave it on this machine, behind a server that has them.
