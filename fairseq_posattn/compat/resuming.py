@@ -23,7 +23,7 @@ from fairseq.data import (
     FairseqDataset,
     NestedDictionaryDataset,
 )
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.logging import metrics
@@ -365,6 +365,32 @@ def load_position_in_data(load_state_dict: Function, self: Any, state: dict[str,
     if hasattr(self.dataset, "set_epoch"):  # before the processes start that load the data
         self.dataset.set_epoch(state["epoch"])
     load_state_dict(self, state)
+
+
+@around(EpochBatchIterator, "_get_iterator_for_epoch")
+def end_curriculum(
+    get_iterator: Function, self: Any, epoch: int, shuffle: bool, *args: Any, **kwargs: Any
+) -> Any:
+    """Shuffle after the epochs of ``--curriculum``: fairseq 0.12.3 does as in the first epoch."""
+    if hasattr(self, "epoch_batch_sampler"):
+        self.epoch_batch_sampler.shuffle = shuffle
+    return get_iterator(self, epoch, shuffle, *args, **kwargs)
+
+
+@around(GroupedIterator, "__init__")
+def group_remaining_batches(
+    init: Function, self: Any, iterable: Any, chunk_size: int, skip_remainder_batch: bool = False
+) -> None:
+    """Count the updates of the remaining batches, also if ``--update-freq`` does not divide them.
+
+    fairseq rounds the batches before them to updates. Some batches stay, and the epoch is repeated.
+    """
+    init(self, iterable, chunk_size, skip_remainder_batch)
+    done = getattr(iterable, "n", 0)
+    updates, rest = divmod(len(iterable) - done, chunk_size)
+    if skip_remainder_batch:
+        iterable.take(done + updates * chunk_size)
+    self.total = self.n + updates + (rest > 0 and not skip_remainder_batch)
 
 
 @around(Trainer, "get_train_iterator")

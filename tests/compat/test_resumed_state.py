@@ -13,7 +13,7 @@ from fairseq.data import (
     FairseqDataset,
     NestedDictionaryDataset,
 )
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.logging import metrics
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.tasks import FairseqTask
@@ -180,13 +180,15 @@ def test_the_logged_time_goes_on_unless_meters_are_reset(
     assert metrics.get_meter("default", "wall").elapsed_time < 3600
 
 
+def batches(shards=1):
+    """Return an iterator over twelve batches."""
+    sampler, data = [[number] for number in range(12)], TensorDataset(torch.arange(12))
+    return EpochBatchIterator(data, list, sampler, 1, shards, reuse_dataloader=True)
+
+
 @pytest.mark.parametrize("shards, left", [(1, 8), (2, 4), (4, 2)])
 def test_the_position_in_the_data_is_that_of_all_processes(shards, left, restore):
     """Two processes have taken two batches each of twelve."""
-
-    def batches(shards):
-        sampler = [[number] for number in range(12)]
-        return EpochBatchIterator(TensorDataset(torch.arange(12)), list, sampler, 1, shards)
 
     def rest_after(state):
         resumed = batches(shards)
@@ -200,6 +202,32 @@ def test_the_position_in_the_data_is_that_of_all_processes(shards, left, restore
     assert rest_after(stopped.state_dict()) == left
     restore(EpochBatchIterator, "load_state_dict")
     assert rest_after(stopped.state_dict()) == 12 // shards - 2
+
+
+@pytest.mark.parametrize("skips, updates", [(False, 5), (True, 4)])
+def test_an_epoch_ends_after_its_last_batch_with_another_update_freq(skips, updates, restore):
+    """Three of twelve batches were trained on, and an update now has two."""
+
+    def train_on():
+        resumed = batches()
+        resumed.load_state_dict({"epoch": 1, "iterations_in_epoch": 3})
+        grouped = GroupedIterator(resumed.next_epoch_itr(), 2, skips)
+        return len(list(grouped)), resumed.end_of_epoch()
+
+    assert train_on() == (updates, True)
+    restore(GroupedIterator, "__init__")
+    assert train_on() == (4, False)
+
+
+def test_a_curriculum_ends(restore):
+    def epochs():
+        iterator = batches()
+        return [list(iterator.next_epoch_itr(shuffle=number > 1)) for number in (1, 2)]
+
+    first, second = epochs()
+    assert first == sorted(second) != second
+    restore(EpochBatchIterator, "_get_iterator_for_epoch")
+    assert epochs() == [first, first]
 
 
 def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
