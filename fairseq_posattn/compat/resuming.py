@@ -321,9 +321,9 @@ def note_batches(
 
 
 def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
-    """Note the epoch whose seed made the batches that are reused."""
-    if task.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
-        setattr(iterator, EPOCH, iterator.epoch)
+    """Note the epoch whose seed made the batches that are reused; some tasks make them anew."""
+    if task.dataset_to_epoch_iter.get(dataset) is iterator and not callable(iterator.batch_sampler):
+        vars(iterator).setdefault(EPOCH, iterator.epoch)
 
 
 def renew_processes(iterator: Any) -> None:

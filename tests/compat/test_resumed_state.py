@@ -299,6 +299,14 @@ def test_processes_that_load_data_learn_the_epoch(wrap, restore):
     assert torch.stack(load_epochs()).tolist() == [[1, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("rebuilds", [False, True])
+def test_the_epoch_of_batches_is_saved_unless_each_epoch_makes_its_own(rebuilds):
+    task = FairseqTask(SimpleNamespace(rebuild_batches=rebuilds))
+    iterator = task.get_batch_iterator(EpochDataset(), max_sentences=2)
+    assert list(iterator.next_epoch_itr()) and list(iterator.next_epoch_itr())
+    assert iterator.state_dict().get(resuming.EPOCH) == (None if rebuilds else 1)
+
+
 def test_only_data_of_an_epoch_need_new_processes():
     assert resuming.depends_on_epoch(ConcatDataset([EpochDataset()]))
     assert not resuming.depends_on_epoch(BaseWrapperDataset(TensorDataset(torch.ones(2))))
