@@ -86,11 +86,13 @@ def count_left_out(
 
 def _lifted(task: Any, split: str, longest: Any) -> Iterator[tuple[str, int]]:
     """Yield options and the values that they need for examples of the ``longest`` sides."""
+    cfg = task.cfg or getattr(task, "args", None)  # args of fairseq's older tasks
     sides = ("max_source_positions", "max_target_positions")
-    names = sides if hasattr(task.cfg, sides[0]) else ("max_positions",)
+    names = sides if hasattr(cfg, sides[0]) else ("max_positions",)
     for name, most in zip(names, longest, strict=False):
-        if most > getattr(task.cfg, name, most):
+        if most > getattr(cfg, name, most):
             yield name, most
-    if task.max_tokens_of_batches and max(longest) > task.max_tokens_of_batches:
-        is_train = split == getattr(task.cfg, "train_subset", "train")
+    max_tokens = getattr(task, "max_tokens_of_batches", None)  # unknown if the task makes batches
+    if max_tokens and max(longest) > max_tokens:
+        is_train = split == getattr(cfg, "train_subset", "train")
         yield "max_tokens" if is_train else "max_tokens_valid", max(longest)

@@ -10,7 +10,7 @@ import torch
 from fairseq.data import Dictionary, LanguagePairDataset, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.logging import metrics
-from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.fairseq_task import FairseqTask, LegacyFairseqTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.common.errors import UsageError
@@ -88,12 +88,24 @@ def test_languages_without_rules_are_named(task, monkeypatch, caplog, by_moses):
 
 def skipped(task, split, sizes, limits, max_tokens, caplog):
     """Return the numbers of the examples kept, and the warning."""
+    task.max_tokens_of_batches = max_tokens
+    return filtered(task, split, sizes, limits, caplog)
+
+
+def filtered(task, split, sizes, limits, caplog):
     sides = [numpy.array(side) for side in sizes]
     data = LanguagePairDataset(None, sides[0], Dictionary(), None, sides[1], Dictionary())
-    task.datasets[split], task.max_tokens_of_batches = data, max_tokens
+    task.datasets[split] = data
     caplog.clear()
     indices = task.filter_indices_by_size(numpy.arange(len(sides[0])), data, limits, True)
     return indices.tolist(), " ".join(caplog.messages)
+
+
+def test_examples_left_out_of_several_languages_are_counted(caplog):
+    """With --sampling-method temperature the task makes its batches itself."""
+    task = LegacyFairseqTask(SimpleNamespace(max_source_positions=9, max_target_positions=9))
+    kept, line = filtered(task, "train", ([9, 20], [9, 9]), (9, 9), caplog)
+    assert kept == [0] and line.endswith("; to keep all: --max-source-positions 20")
 
 
 def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplog):
