@@ -38,7 +38,11 @@ print({result})
 
 
 def write(
-    folder: Path, trained: TrainedModel, config: PreTrainedConfig, rules: Manifest | None
+    folder: Path,
+    trained: TrainedModel,
+    config: PreTrainedConfig,
+    tokenizer: Any,
+    rules: Manifest | None,
 ) -> None:
     """Write the card of the exported model in ``folder``; ``rules`` describe its data if known."""
     languages, text = [], '"A sentence."'
@@ -60,11 +64,12 @@ def write(
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data: dict[str, str | None] = {"languages": " to ".join(languages)}
-    data["tokenization"] = "tokens separated by spaces"
+    words = getattr(tokenizer, "words", rules and rules.word_rule) or "tokens separated by spaces"
+    is_lower = getattr(tokenizer, "lower", rules and rules.lower)
+    data["tokenization"] = words + (", lower-cased" if is_lower else "")
     if rules is not None:
         counts = (f"{count:,} {name}" for name, count in rules.examples.items())
         data |= {"corpus": rules.corpus, "examples": ", ".join(counts)}
-        data["tokenization"] = rules.word_rule + (", lower-cased" if rules.lower else "")
         data["subwords"] = rules.subwords
     sections = {"Model": _model(trained, config), "Data": data, "Metrics": _metrics(trained.path)}
     for title, rows in sections.items():

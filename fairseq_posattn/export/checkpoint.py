@@ -126,7 +126,7 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
             raise UsageError(f"{trained.path}: cannot be exported: {reason}")
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
-    card.write(folder, trained, loaded.config, rules)
+    card.write(folder, trained, loaded.config, tokenizer, rules)
     return Exported(loaded, tokenizer, difference)
 
 
@@ -214,10 +214,11 @@ def _generation(
     """Return fairseq-generate's search settings by the names of ``transformers``."""
     settings = DECODING | decoding
     longest = min(settings["max_len_b"], model.max_decoder_positions() - 1)
+    has_beam = settings["beam"] > 1  # transformers refuses a length penalty otherwise
     return GenerationConfig(
         num_beams=settings["beam"],
-        length_penalty=settings["lenpen"],
-        early_stopping=settings["beam"] > 1,  # once as many hypotheses have ended as are followed
+        length_penalty=settings["lenpen"] if has_beam else 1.0,
+        early_stopping=has_beam,  # once as many hypotheses have ended as are followed
         max_new_tokens=longest + 1,  # and the end
         min_new_tokens=settings["min_len"],
         no_repeat_ngram_size=settings["no_repeat_ngram_size"],

@@ -97,7 +97,12 @@ def test_the_model_card_loads_the_model(kind, request, tmp_path, monkeypatch, ca
             "| languages | de to en |",
             "28,000 train, 1",
         ],
-        "classifier": ["pipeline_tag: text-classification", "| encoder | mpsan |", "class0, class"],
+        "classifier": [
+            "pipeline_tag: text-classification",
+            "| encoder | mpsan |",
+            "class0, class",
+            "| tokenization | moses, lower-cased |",
+        ],
     }[kind]
     for fact in [f"| architecture | {arch} |", "| validation loss | 3.25 |", *facts]:
         assert fact in text

@@ -84,8 +84,10 @@ def test_padding_on_the_left_changes_nothing(exported):
         assert generated == written(model, tokenizer, texts)
 
 
-def test_search_options_are_saved_with_the_model(tmp_path):
-    decoding = {"beam": 3, "lenpen": 0.5, "max_len_b": 5, "min_len": 2, "no_repeat_ngram_size": 3}
+@pytest.mark.parametrize("beam", [1, 3])
+def test_search_options_are_saved_with_the_model(beam, tmp_path):
+    decoding = {"beam": beam, "lenpen": 0.5, "max_len_b": 5, "min_len": 2}
+    decoding["no_repeat_ngram_size"] = 3
     export(str(FIXTURE / "checkpoint.pt"), tmp_path / "out", str(FIXTURE / "data"), **decoding)
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     texts = lines(20)
