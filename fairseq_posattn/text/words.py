@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from typing import Any
 
 import regex
 
@@ -17,11 +18,16 @@ from fairseq_posattn.text.moses import Tokenizer
 
 # Ends of sentences. Linear in the length of the text: some have thousands of dots in a row.
 END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
-# Ends that need no spaces, in scripts beside Latin.
-OTHER_END = regex.compile(r"(?V1)[\p{STerm}--\p{ASCII}]+[\p{Pe}\p{Pf}]*")
+# With quotation marks and brackets of every language.
+ANY_END = regex.compile(r"(?<![.!?])[.!?]+(?:[\u00a0\u202f]?[\"'\p{Pe}\p{Pf}\p{Pi}])*(?=\s)")
+# Ends that need no spaces, in scripts beside Latin. Commas of Burmese, Javanese and Balinese and a
+# dot of Armenian are none, nor are wide full stops within numbers.
+OTHER_END = regex.compile(
+    r"(?V1)(?:[\p{STerm}--[\p{ASCII}\u104a\u1b5e\u2024\ua9c8\uff0e]]|\uff0e(?!\p{N}))+[\p{Pe}\p{Pf}]*"
+)
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
-ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
+ABBREVIATION = regex.compile(r"(?:[A-Za-z\p{Lu}]\.)*[A-Za-z\p{Lu}]$")
 BRACKETS = dict(zip(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], "()[]{}", strict=True))
 SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
@@ -156,10 +162,11 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     sentence only if no small letter follows. Marks alone belong to the sentence before.
     With ``any_script`` marks of other scripts, such as the Hindi danda, end a sentence, too.
     """
+    ends = ANY_END if any_script else END
     if any_script:
         text = OTHER_END.sub(r"\g<0>\n", text)
     sentences: list[list[str]] = []  # each with the marks after it
-    for sentence in (s for line in text.split("\n") for s in _sentences_of_line(line) if s):
+    for sentence in (s for line in text.split("\n") for s in _sentences_of_line(line, ends) if s):
         if sentences and not any(map(str.isalnum, sentence)):
             sentences[-1].append(sentence)
         else:
@@ -167,9 +174,9 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     return list(map(" ".join, sentences))
 
 
-def _sentences_of_line(line: str) -> Iterator[str]:
+def _sentences_of_line(line: str, ends: Any) -> Iterator[str]:
     start = looked = 0
-    for end in END.finditer(line):
+    for end in ends.finditer(line):
         word = BEFORE_WORD.split(line[looked : end.start()])[-1]
         following = NEXT.search(line, end.end())
         if _ends_here(word, end[0], following[0] if following else ""):

@@ -87,6 +87,24 @@ def test_text_is_split_into_sentences(text, sentences):
     assert split_sentences(text) == ([text] if sentences == [...] else sentences)
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["А. С. Пушкин писал стихи.", "Это он."],
+        ["Ο Κ. Π. Καβάφης έγραψε.", "Πολλά."],
+        ["„Ja.“", "»Nein.«", "Dann „Halt!“ sagte er."],
+        ["He said “no.”", "She left."],
+        ["Il dit «\u00a0Oui.\u00a0»", "Puis il part."],
+        ["Հ\u2024 Թումանյան, 2\u20245 դոլար\u0589", "Այո\u0589"],
+        ["\u101c\u1030\u104a \u101e\u100a\u103a\u104b", "\u101e\u1030\u104b"],
+        ["\ua98f\ua9c8\ua98f\ua9c9", "\ua98f\ua9c9"],
+        ["価格は２．５ドル．", "はい．"],
+    ],
+)
+def test_sentences_of_every_script_end_where_they_end(sentences):
+    assert split_sentences(" ".join(sentences), any_script=True) == sentences
+
+
 def test_a_word_needs_occurrences_or_a_vector_and_fairseq_reads_them_in_order(tmp_path):
     train = Counter({"often": 3, "rare": 1, "known": 1})
     others = Counter({"often": 1, "known": 9, "unseen": 2, "unseen-known": 1})
