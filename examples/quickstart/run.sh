@@ -52,9 +52,11 @@ while (($#)); do
             ;;
         --out=*) out="${1#--out=}" ;;
         --pairs)
-            pairs="${2:-}"
+            [[ -n "${2:-}" ]] || die "--pairs: needs a number"
+            pairs="$2"
             shift
             ;;
+        --pairs=*) pairs="${1#--pairs=}" ;;
         --save-dir | --save-dir=*) die "--save-dir: give --out, which also holds the model" ;;
         *) options+=("$1") ;;
     esac

@@ -69,9 +69,10 @@ def test_the_command_of_the_last_lines_translates(tmp_path, write, monkeypatch, 
     ("arguments", "message"),
     [
         (["--out"], "--out: needs a directory"),
+        (["--pairs"], "--pairs: needs a number"),
         (["--out", "file/below"], "--out file/below: cannot be created"),
         (["--save-dir", "elsewhere"], "--save-dir: give --out"),
-        (["--out", ".", "--pairs", "99"], "99 pairs to train"),
+        (["--out", ".", "--pairs=99"], "99 pairs to train"),
     ],
 )
 def test_mistakes_are_one_line_and_keep_the_model(tmp_path, arguments, message):

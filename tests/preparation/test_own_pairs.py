@@ -118,6 +118,22 @@ def test_the_raw_test_set_is_written_and_the_training_command_printed(custom, tr
     assert translate == f"    posattn translate checkpoints/own {files}"
 
 
+def test_commands_name_the_checkpoints_of_the_current_folder(custom, train, capsys, monkeypatch):
+    """posattn train takes the folder's own name, also of ``.`` and of a link."""
+    dest = custom("--train", *train)
+    monkeypatch.chdir(dest)
+    capsys.readouterr()
+    assert prepare("translation", ["own", "--train", *map(str, train), "--dest", "."]) == 0
+    files = "--input ./test.de --output checkpoints/own/test.en"
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"    posattn translate checkpoints/own {files}"
+
+
+def test_strip_accents_needs_wordpiece(custom, train, capsys):
+    custom("--train", *train, "--strip-accents", kind="summarization", status=1)
+    assert "--strip-accents: needs --subwords wordpiece" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

@@ -75,9 +75,10 @@ class PairPreparation(Preparation):
     def __init__(self, corpus: PairCorpus, options: Namespace) -> None:
         if isinstance(corpus, SummarizationCorpus):
             corpus = replace(corpus, subwords=options.subwords)
-            flag = "--cased" if options.cased else "--wordpiece-vocabulary"
-            if corpus.subwords != "wordpiece" and (options.cased or options.wordpiece_vocabulary):
-                raise UsageError(f"{flag}: needs --subwords wordpiece")
+            names = ["cased", "wordpiece_vocabulary", *([] if corpus.recipe else ["strip_accents"])]
+            [*given] = (f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
+            if given and corpus.subwords != "wordpiece":
+                raise UsageError(f"{given[0]}: needs --subwords wordpiece; add that, or remove it")
         super().__init__(corpus, options)
         self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
         self.joined = not getattr(options, "separate_dictionaries", False)
@@ -206,7 +207,7 @@ class PairPreparation(Preparation):
                 files = [dest / f"text/{self.prefix}train.{side}"]
                 print(unknown_tokens(template.dictionary(side), files, side))
         train = report.next_commands(corpus, dest, template=template)
-        saved, text = f"checkpoints/{dest.name}", f"{report.shown(dest)}/test"
+        saved, text = f"checkpoints/{dest.resolve().name}", f"{report.shown(dest)}/test"
         words = ["posattn", "summarize" if sides == SIDES else "translate", saved]
         words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
         print(f"then, on the raw test set,\n    {shlex.join(words)}")
