@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from classifier_builder import build as build_classifier
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.logging import metrics
 from scipy import stats
@@ -13,7 +14,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 from torch import nn
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.criterions.sentences import score_columns
+from fairseq_posattn.training.criterions.sentences import score_columns, sum_of_squares
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -197,6 +198,14 @@ def test_l2_excludes_embeddings_biases_and_the_logged_loss():
     torch.testing.assert_close(*logged)
     loss, _, log = build("sentence_classification", 2, l2=0.5)(model.eval(), SAMPLE)
     assert loss.item() == log["loss"].item()  # in validation too
+
+
+@pytest.mark.parametrize("arch", ["mtsa_classifier", "mpsan_classifier"])
+def test_l2_excludes_biases_of_heads_and_units(arch):
+    model = build_classifier(arch)
+    sum_of_squares(model).backward()
+    penalized = [name for name, p in model.named_parameters() if p.grad is not None]
+    assert penalized and not [name for name in penalized if "bias" in name]
 
 
 def test_l2_all_is_the_weight_decay_of_pytorchs_adam():

@@ -131,13 +131,14 @@ class SentenceCriterion(SummedCriterion):
 
 def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
     """Return the sum of squares of weights; biases and embeddings count with ``everything``."""
-    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
-    excluded = {id(module.weight) for module in embeddings}
+    named, modules = list(model.named_parameters()), model.modules()
+    excluded = {id(m.weight) for m in modules if isinstance(m, torch.nn.Embedding)}
+    # Biases of several heads have a dimension for the heads.
+    excluded |= {id(p) for name, p in named if p.dim() < 2 or name.endswith("bias")}
     return sum(
         parameter.float().square().sum()
-        for parameter in model.parameters()
-        if parameter.requires_grad
-        and (everything or (parameter.dim() > 1 and id(parameter) not in excluded))
+        for _, parameter in named
+        if parameter.requires_grad and (everything or id(parameter) not in excluded)
     )
 
 
