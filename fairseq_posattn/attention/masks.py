@@ -164,6 +164,9 @@ class DistanceMask:
         return toeplitz_matrix(vector, self.query_length, self.key_length)
 
 
+CachedMasks = tuple[DistanceMask, dict[tuple[int, int], DistanceMask]]
+
+
 class MaskBank:
     """Masks of K heads, or units, by ``names`` (:func:`mask_by_name`), for sentences of any length.
 
@@ -176,10 +179,9 @@ class MaskBank:
         self.names = [name.strip() for name in names]
         for name in self.names:
             check_name(name)
-        self._vectors = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
-        self._reach = torch.empty(len(names), 2, dtype=torch.int32)
-        self._longest = 0
-        self._masks: dict[tuple[int, int], DistanceMask] = {}
+        # Masks of the longest sentence, and those of other lengths; replaced together, because
+        # threads may share a model.
+        self._cached = self._of_longest(1, torch.device("cpu"))
 
     @classmethod
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
@@ -194,29 +196,30 @@ class MaskBank:
         """Return the masks by distance; the queries are the last Tq of the Tk positions."""
         if torch.compiler.is_exporting():  # symbolic lengths cannot be compared
             vector = self._at(signed_distances(query_length, key_length, device))
-            return DistanceMask(vector, self._reach, query_length, key_length)
-        longest = max(query_length, key_length, self._longest)
-        if longest > self._longest or self._vectors.device != device:
-            self._extend(longest, device)
+            return DistanceMask(vector, self._cached[0].reach, query_length, key_length)
         lengths = query_length, key_length
-        mask = None if is_traced() else self._masks.get(lengths)
+        whole, masks = self._cached
+        longest = max(*lengths, whole.key_length)
+        if longest > whole.key_length or whole.vector.device != device:
+            whole, masks = self._cached = self._of_longest(longest, device)
+        mask = None if is_traced() else masks.get(lengths)
         if mask is None:
-            start = self._longest - query_length
-            vector = self._vectors[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
-            mask = DistanceMask(vector, self._reach, *lengths)
+            longest = whole.key_length
+            vector = whole.vector[:, longest - query_length : longest + key_length - 1]
+            mask = DistanceMask(vector, whole.reach, *lengths)  # [K, Tq+Tk-1]
             if not is_traced():
-                self._masks[lengths] = mask
+                masks[lengths] = mask
         return mask
 
-    def _extend(self, length: int, device: Device) -> None:
-        self._longest = 1 << (length - 1).bit_length()
-        self._masks = {}
-        distances = signed_distances(self._longest, self._longest, device)
-        self._vectors = self._at(distances)
-        seen = self._vectors > -math.inf
-        least = distances.where(seen, self._longest).amin(-1)
-        greatest = distances.where(seen, -self._longest).amax(-1)
-        self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
+    def _of_longest(self, length: int, device: Device) -> CachedMasks:
+        longest = 1 << (length - 1).bit_length()
+        distances = signed_distances(longest, longest, device)
+        vectors = self._at(distances)  # [K, 2N-1]
+        seen = vectors > -math.inf
+        least = distances.where(seen, longest).amin(-1)
+        greatest = distances.where(seen, -longest).amax(-1)
+        reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
+        return DistanceMask(vectors, reach, longest, longest), {}
 
     def _at(self, distances: Tensor) -> Tensor:
         return torch.stack([_at_distances(name, distances) for name in self.names])  # [K, n]

@@ -1,5 +1,7 @@
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import inf, log
 
 import pytest
@@ -100,6 +102,18 @@ def test_a_bank_equals_the_masks_of_any_lengths():
         assert torch.equal(
             other.of_distance(4, 4, **CPU).matrix(), bank.of_distance(4, 4, **CPU).matrix()
         )
+
+
+def test_threads_share_a_bank():
+    """A sentence longer than all before replaces the cache while others read it."""
+    lengths = range(1, 130)
+    expected = [MaskBank(["past", "window:2"]).of_distance(n, n, **CPU) for n in lengths]
+    for _ in range(20):
+        bank = MaskBank(["past", "window:2"])
+        with ThreadPoolExecutor(8) as threads:
+            masks = list(threads.map(partial(bank.of_distance, **CPU), lengths, lengths))
+        for mask, right in zip(masks, expected, strict=True):
+            assert torch.equal(mask.vector, right.vector)
 
 
 def test_a_bank_first_used_in_inference_mode_serves_training_after():
