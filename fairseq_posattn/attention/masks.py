@@ -211,6 +211,7 @@ class MaskBank:
                 masks[lengths] = mask
         return mask
 
+    @torch.inference_mode(False)  # training cannot save tensors made in inference mode
     def _of_longest(self, length: int, device: Device) -> CachedMasks:
         longest = 1 << (length - 1).bit_length()
         distances = signed_distances(longest, longest, device)

@@ -121,7 +121,9 @@ def test_a_bank_first_used_in_inference_mode_serves_training_after():
     scores = torch.zeros(1, 3, 3, dtype=torch.float64, requires_grad=True)
     with torch.inference_mode():
         bank.of_distance(3, 3, **CPU).matrix(scores.dtype)
-    weighted = scores * bank.of_distance(3, 3, **CPU).matrix(scores.dtype)
+    mask = bank.of_distance(3, 3, **CPU)
+    assert not mask.reach.is_inference()  # kernels save it for the backward pass
+    weighted = scores * mask.matrix(scores.dtype)
     (gradient,) = torch.autograd.grad(weighted.sum(), scores)
     torch.testing.assert_close(gradient[0], by_hand("scaled_distance", 3))
 
