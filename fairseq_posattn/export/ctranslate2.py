@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face.configuration import nested
-from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD
+from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, split_sublayers
 
 NAME = "ctranslate2"  # within the exported folder
 TOLERANCE = 1e-4
@@ -63,7 +63,7 @@ def list_problems(options: dict[str, Any]) -> list[str]:
     problems = []
     for side, others in SUBLAYERS.items():
         sublayers = options[f"{side}_sublayers"]
-        first, *rest = (name.strip() for name in sublayers.split(","))
+        first, *rest = split_sublayers(sublayers)
         if first not in MECHANISMS or rest != others:
             problems.append(f"--{side}-sublayers {sublayers}")
     if options["activation_fn"] not in ACTIVATIONS:

@@ -19,13 +19,18 @@ FEED_FORWARD = "ffn"
 Sublayer = MultiheadSelfAttention | MultiheadCrossAttention | FeedForward
 
 
+def split_sublayers(text: str) -> list[str]:
+    """Return the names of a list of sublayers such as ``dman,san,ffn``, which may have spaces."""
+    return [name.strip() for name in text.split(",")]
+
+
 def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
     """Split and check a list of sublayers such as ``dman,san,ffn``, the value of ``flag``.
 
     With ``cross`` it is a decoder's, which has exactly one ``cross``; with ``ffn_last`` the last
     sublayer must be ``ffn``.
     """
-    names = [name.strip() for name in text.split(",")]
+    names = split_sublayers(text)
     known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]
     for name in names:
         if name == CROSS and not cross:

@@ -19,7 +19,7 @@ from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.encoders.cspan import WITH_LSTM
-from fairseq_posattn.model.transformer_layer import FEED_FORWARD
+from fairseq_posattn.model.transformer_layer import FEED_FORWARD, split_sublayers
 from fairseq_posattn.training import presets
 
 WITHOUT_LSTM = tuple(f"--cspan-fusion {name}" for name in CSPAN_FUSIONS if name not in WITH_LSTM)
@@ -49,7 +49,7 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{nothing}: there is {unused}"
         if name.endswith("_learned_pos") or name == "embedding_scale":
             side = "decoder" if name.startswith("decoder") else "encoder"
-            sublayers = str(options[f"{side}_sublayers"]).split(",")
+            sublayers = split_sublayers(str(options[f"{side}_sublayers"]))
             named = ", ".join(sorted({*mechanisms.replace_positions(sublayers)}))
             reason = f"--{side}-sublayers has {named}" if named else ""
             if options.get("no_token_positional_embeddings"):
@@ -69,7 +69,7 @@ def parts_of(options: Mapping[str, Any]) -> set[str]:
     parts = {encoder}
     if encoder == "transformer":
         for side in ("encoder_sublayers", "decoder_sublayers"):
-            parts.update(str(options[side]).split(",") if side in options else [])
+            parts.update(split_sublayers(str(options[side])) if side in options else [])
     for name, reader in DECIDING.items():
         if options.get(name) not in (None, "") and (not reader or reader in parts):
             parts.add(f"{checks.flag(name)} {options[name]}".removesuffix(" True"))

@@ -173,6 +173,12 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}, []),  # the default
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 8}, ["--pooling-queries 8 "]),
         ("posattn_transformer", LEARNED, []),
+        ("posattn_transformer", {"encoder_sublayers": "san, rope, ffn", "rope_base": 5.0}, []),
+        (
+            "posattn_transformer",
+            LEARNED | {"encoder_sublayers": "san, rpr, ffn"},
+            ["--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no pos"],
+        ),
         ("posattn_transformer", LEARNED | {"decoder_sublayers": "rpr,cross,ffn"}, []),
         (
             "posattn_transformer",
