@@ -78,7 +78,8 @@ def count_left_out(
     flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))
     trains = getattr(self.cfg, "train_subset", "train") in self.datasets
     fix = f"to keep all: {flags}" if trains and flags else f"the model takes {max_positions} tokens"
-    if len(kept) == 0:  # fairseq-eval-lm would print a perplexity of 1
+    # fairseq-eval-lm would print a perplexity of 1; fairseq-interactive reads the next line
+    if len(kept) == 0 and self.datasets:
         raise UsageError(f"{split}: {share} are too long; {fix}")
     logger.warning(f"{split}: {share} are too long and left out; {fix}")
     return kept

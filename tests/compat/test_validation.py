@@ -130,6 +130,12 @@ def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplo
         skipped(task, "test", ([2000], [9]), limits, None, caplog)
 
 
+def test_a_typed_line_that_is_too_long_is_left_out(task, caplog):
+    line = LanguagePairDataset(None, numpy.array([2000]), Dictionary())
+    assert task.filter_indices_by_size(numpy.arange(1), line, (1024, 1024), True).tolist() == []
+    assert "data: 1 of 1 examples (100.0%) are too long and left out" in caplog.text
+
+
 @pytest.mark.parametrize(("unknown", "warns"), [(0, False), (1, False), (2, True)])
 def test_many_unknown_tokens_are_named(tmp_path, caplog, unknown, warns):
     words = Dictionary()
