@@ -149,7 +149,7 @@ def _difference(exported: Exported, folder: Path) -> float:
     """Return the largest difference of tokens' log-probabilities, on generated lines."""
     model, tokenizer = exported.model, exported.tokenizer
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32")
-    generator, largest = torch.Generator().manual_seed(1), 0.0
+    generator, largest = torch.Generator().manual_seed(1), torch.zeros(())
     longest = min(model.config.options[f"max_{side}_positions"] for side in ("source", "target"))
     for length in {min(length, longest - 1) for length in (1, 4, 40)}:
         lines = []
@@ -164,8 +164,8 @@ def _difference(exported: Exported, folder: Path) -> float:
         logits = model(source, decoder_input_ids=target.roll(1)).logits[0]
         expected = logits.log_softmax(-1).gather(1, target[0, :, None])[:, 0]
         log_probs = torch.tensor(scored.log_probs)
-        largest = max(largest, (log_probs - expected[: len(log_probs)]).abs().max().item())
+        largest = largest.maximum((log_probs - expected[: len(log_probs)]).abs().max())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
         differ = f"log-probabilities differ from the model's by up to {largest:.2g}"
         raise UsageError(f"--ctranslate2: {differ}; leave the flag out")
-    return largest
+    return largest.item()
