@@ -210,6 +210,9 @@ def read(path: Path) -> Recipe:
         if field.name in source.lines and kind not in field.metadata.get("kinds", [kind]):
             unused = f"{names[0]} is data of {kind}, without {field.name}"
             source.fail(field.name, f"{unused}; remove it")
+    for name, other in (("interval", "epochs"), ("batch_size", "max_tokens")):
+        if name in source.lines and other in source.lines:
+            source.fail(name, f"{name} has no effect beside {other}; remove one of them")
     if bool(table.epochs) == bool(table.updates):
         source.fail("updates", "give the length of training as either epochs or updates")
     if table.baseline and table.baseline not in table.rows:

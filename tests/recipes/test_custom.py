@@ -96,6 +96,18 @@ MISTAKES = [  # what is replaced, by what, line, message
     ("epochs: 3", "epochs: 3\ncheckpoint: first", 3, "checkpoint is 'first'; give best, average,"),
     ("epochs: 3", "epochs: 3\nbaseline: X", 3, "there is no row 'X'; it is one of Transformer; A"),
     ("epochs: 3", "epochs: 3\nbatch_size: 9", 3, "fr-en is data of translation, without batch_s"),
+    (
+        "fr-en\nepochs: 3",
+        "reviews\nepochs: 3\ninterval: 9",
+        3,
+        "interval has no effect beside epochs; remove one of them",
+    ),
+    (
+        "fr-en",
+        "reviews\nbatch_size: 8\nmax_tokens: 9",
+        2,
+        "batch_size has no effect beside max_tokens; remove",
+    ),
     ("epochs: 3", "epochs: 3\nuser_dir: fr-en", 3, "fr-en has no __init__.py; name the folder"),
     ("epochs: 3", "epochs: 3\nuser_dir: stock", 3, "stock does not load the models of this packa"),
     ("epochs: 3", "epochs: 3\nscoring: bleu --comet x", 3, "'bleu --comet x' is not bleu or rou"),
