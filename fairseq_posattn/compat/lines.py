@@ -13,7 +13,7 @@ from fairseq.data import dictionary, indexed_dataset
 from fairseq.tasks import sentence_prediction, sentence_ranking
 
 from fairseq_posattn.compat.patching import instead, interactive_loop, preprocessing, when_applied
-from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.lines import file_lines, one_line
 
 # Modules that open text files. The chunks that several workers read are cut by the first.
 READERS = (
@@ -39,7 +39,10 @@ def end_lines_at_line_feeds() -> None:
 
 @instead(interactive_loop, "buffered_read")
 def read_groups(input: str, buffer_size: int) -> Iterator[list[str]]:
-    """Yield groups of lines of a file or of standard input, ``"-"``, without white space around."""
-    lines = (line.strip() for line in file_lines(input, allow_empty=True))
+    """Yield groups of lines of a file or of standard input, ``"-"``, without white space around.
+
+    Other separators of lines become spaces, as in training: ``--bpe`` would take them for text.
+    """
+    lines = (one_line(line.strip()) for line in file_lines(input, allow_empty=True))
     while group := list(islice(lines, buffer_size)):
         yield group

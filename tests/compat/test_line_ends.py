@@ -72,7 +72,7 @@ def test_interactive_answers_each_line(text, monkeypatch, named):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream.read()), "utf-8"))
     groups = list(interactive.buffered_read(text if named else "-", 40))
     assert list(map(len, groups)) == [40, 40, 10]
-    assert sum(groups, []) == LINES
+    assert sum(groups, []) == EXPECTED
 
 
 def test_two_scores_of_a_line_stay_together(tmp_path, write_sentence_data):
