@@ -120,6 +120,21 @@ def specialize(argument):
     return type(argument)
 
 
+def test_another_thread_reuses_a_launch_when_its_constants_are_known():
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *args, **options: "compiled"
+
+        @property
+        def arg_names(self):
+            assert first.compiled is None
+            return ["X", "SIZE"]
+
+    first = launch.Launch(Kernel(), 1, {"SIZE": 8})
+    first("x")
+    assert (first.compiled, first.constants) == ("compiled", [8])
+
+
 @kernels
 def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, compiled):
     """With p = 1 - 2**-16 one of 2**16 is kept; Triton compiles a 1 as a constant."""

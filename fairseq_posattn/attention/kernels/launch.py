@@ -114,9 +114,10 @@ class Launch:
     def __call__(self, *args: object) -> None:
         compiled = self.compiled
         if compiled is None:
-            compiled = self.compiled = self.kernel[self.grid](*args, **self.options)
+            compiled = self.kernel[self.grid](*args, **self.options)
             if compiled is not None:  # not interpreted; in the signature's order, as from Triton
                 self.constants = [self.options[n] for n in self.kernel.arg_names[len(args) :]]
+            self.compiled = compiled  # last, for other threads
             return
         gpu = driver.active
         stream = gpu.get_current_stream(gpu.get_current_device())
