@@ -6,6 +6,7 @@ rounding. ``POSATTN_LINEAR`` is ``torch`` or ``onednn``; else the processor mode
 
 import functools
 import os
+import threading
 from typing import Any
 
 import torch
@@ -28,6 +29,9 @@ SPLIT = 8  # positions
 FEWEST_SUMMED = 8  # positions
 # Shapes whose code oneDNN and PyTorch keep; by default 1,024 each, 0.6 GB in training.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+
+
+_setting = threading.Lock()  # else a thread takes another's setting for the user's, and restores it
 
 
 class Linear(nn.Linear):
@@ -114,12 +118,13 @@ def goes_to_onednn(a: Tensor, b: Tensor) -> bool:
 def _matmul_by_onednn(a: Tensor, b: Tensor) -> Tensor:
     # PyTorch gives batches to oneDNN only where it may round them to bfloat16.
     settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = settings.fp32_precision
-    settings.fp32_precision = "bf16"
-    try:
-        return torch.matmul(a, b)
-    finally:
-        settings.fp32_precision = before
+    with _setting:
+        before = settings.fp32_precision
+        settings.fp32_precision = "bf16"
+        try:
+            return torch.matmul(a, b)
+        finally:
+            settings.fp32_precision = before
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Linear layers, matmuls and dropout on a CPU: numbers, gradients, the choice of the library."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -187,6 +188,13 @@ def test_the_users_precision_is_restored(batches):
         matmul(torch.randn(2, 4, 5), torch.randn(2, 4, 6))
     assert len(batches) == 2
     assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+
+
+def test_threads_leave_the_precision_as_it_was(batches):
+    a, b = torch.randn(2, 4, 32, 64), torch.randn(2, 4, 64, 32)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(torch.no_grad()(lambda _: matmul(a, b)), range(2000)))
+    assert torch.backends.mkldnn.matmul.fp32_precision == "ieee" and len(batches) == 2000
 
 
 def test_a_processor_whose_onednn_rounds_is_not_served(batches, monkeypatch):
