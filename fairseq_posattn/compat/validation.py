@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 import sacrebleu
-from fairseq.data import data_utils
+from fairseq.data import RoundRobinZipDatasets, data_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
@@ -69,9 +69,11 @@ def count_left_out(
 
     A trained model's limit cannot be raised by flags, and is named.
     """
+    if not ignore_invalid_inputs:
+        return filter_indices(self, indices, dataset, max_positions)
     kept, long = dataset.filter_indices_by_size(indices, max_positions)
-    if len(long) == 0 or not ignore_invalid_inputs:
-        return filter_indices(self, indices, dataset, max_positions, ignore_invalid_inputs)
+    if len(long) == 0 or isinstance(dataset, RoundRobinZipDatasets):  # it logs them, and no indices
+        return kept
     split = next((name for name, loaded in self.datasets.items() if loaded is dataset), "data")
     share = f"{len(long):,} of {len(indices):,} examples ({len(long) / len(indices):.1%})"
     longest = numpy.max([numpy.atleast_1d(dataset.size(index)) for index in long], axis=0)

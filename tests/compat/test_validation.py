@@ -2,12 +2,13 @@
 
 import inspect
 import logging
+from collections import OrderedDict
 from types import SimpleNamespace
 
 import numpy
 import pytest
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data import Dictionary, LanguagePairDataset, RoundRobinZipDatasets, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.logging import metrics
 from fairseq.tasks.fairseq_task import FairseqTask, LegacyFairseqTask
@@ -128,6 +129,20 @@ def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplo
     assert line.endswith(" left out; the model takes (1024, 1024) tokens")
     with pytest.raises(UsageError, match=r"test: 1 of 1 examples .* too long; the model takes"):
         skipped(task, "test", ([2000], [9]), limits, None, caplog)
+
+
+def test_data_of_several_pairs_of_languages_are_filtered_as_by_fairseq(caplog):
+    """They filter themselves, return no indices of examples, and log their number."""
+    task, sizes = LegacyFairseqTask(SimpleNamespace(max_source_positions=9)), numpy.array([9, 20])
+
+    def filtered(*skips):
+        pairs = LanguagePairDataset(sizes, sizes, Dictionary(), sizes, sizes, Dictionary())
+        data = RoundRobinZipDatasets(OrderedDict({"de-en": pairs}))
+        return task.filter_indices_by_size(data.ordered_indices(), data, {"de-en": (9, 9)}, *skips)
+
+    assert filtered(True).tolist() == [0] and "1 samples from de-en" in caplog.text
+    with pytest.raises(Exception, match="Size of sample #0 is invalid"):
+        filtered()
 
 
 def test_a_typed_line_that_is_too_long_is_left_out(task, caplog):
