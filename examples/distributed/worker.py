@@ -37,6 +37,9 @@ def share_update(flags, workers):
             multiple = int(value_of(flags, "--required-batch-size-multiple") or 8)
             size -= size % multiple if size > multiple else 0
         each, batches, about = share(size, int(frequency), workers, unit)
+        if not each:  # fairseq takes 0 for no limit
+            fix = f"use fewer workers, or a larger {names[0]} or --update-freq"
+            raise UsageError(f"{names[0]} {size}: too few {unit} for {workers} workers; {fix}")
         lines += (f"torchrun: {line}" for line in about.splitlines())
         words += [names[0], str(each), "--update-freq", str(batches)]
         if unit == "sentences":

@@ -21,6 +21,7 @@ import forked_commands
 import pytest
 import torch
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
@@ -286,7 +287,7 @@ def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named(torc
     assert "4 worker(s) x 1 batch(es) (--update-freq) x 249 tokens = 996 tokens" in output
 
 
-def test_a_share_of_sentences_is_a_whole_batch_of_fairseq(monkeypatch):
+def test_a_share_of_sentences_is_a_whole_batch_of_fairseq_and_not_none(monkeypatch):
     monkeypatch.syspath_prepend(DISTRIBUTED)
     from worker import share_update
 
@@ -295,6 +296,8 @@ def test_a_share_of_sentences_is_a_whole_batch_of_fairseq(monkeypatch):
         "4 worker(s) x 1 batch(es) (--update-freq) x 12 sentences = 48 sentences"
     )
     assert value(words, "--required-batch-size-multiple") == "4"  # by 8, batches have 8 sentences
+    with pytest.raises(UsageError, match="--batch-size 2: too few sentences for 4 workers; use"):
+        share_update(["DATA", "--batch-size", "2"], 4)  # 0 is no limit: all sentences in a batch
 
 
 SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\ngpu08\n'"""
