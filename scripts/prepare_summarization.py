@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepares summarization data for fairseq-train: text, SentencePiece, binarized data.
+"""Prepares summarization data for fairseq-train: text, subwords, binarized data.
 
     python scripts/prepare_summarization.py cnn_dailymail
     python scripts/prepare_summarization.py gigaword --source FOLDER --dest data-bin/gigaword

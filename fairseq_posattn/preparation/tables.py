@@ -109,9 +109,10 @@ def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str
 def _is_quoted(path: Path, state: str) -> bool:
     """Return whether a table with tabs has fields in quotation marks, as csv writers make them.
 
-    They are ordinary characters if a field has some without being in quotation marks as a whole,
-    and if no field needs them: neither for a tab, a line break or an inner quotation mark, nor, as
-    in spreadsheets, for a comma. Programs that quote all fields quote the first line's, too.
+    Programs that quote all fields quote the first line's, too. Otherwise they are ordinary
+    characters if a field has some without being in quotation marks as a whole, and if no field
+    needs them: neither for a tab, a line break or an inner quotation mark, nor, as in
+    spreadsheets, for a comma.
     """
     quoted = plain = 0
     tabs: set[int] = set()
@@ -124,10 +125,11 @@ def _is_quoted(path: Path, state: str) -> bool:
             plain = plain or number
             continue
         fields, rest = QUOTED.findall(row), QUOTED.sub("", row)
+        if number == 1 and fields and not rest.strip("\t"):
+            return True
         commas_outside |= "," in rest
         commas_within |= any("," in field for field in fields)
-        is_header = number == 1 and fields and not rest.strip("\t")
-        if is_header or any(mark in field for field in fields for mark in ('""', "\t", "\n")):
+        if any(mark in field for field in fields for mark in ('""', "\t", "\n")):
             quoted = quoted or number
     if quoted and plain:
         say(

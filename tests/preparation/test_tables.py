@@ -87,6 +87,7 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
         ("t.csv", '\ufeff"en", "de"\r\n"a, b", "c"\r\n', [("a, b", "c")]),
         ("t.csv.gz", "en,de\n a,b \n", [(" a", "b ")]),
         ("t.tsv", 'en\tde\n"one, two"\teins\nx\ty\n', [("one, two", "eins"), ("x", "y")]),  # quoted
+        ("t.tsv", '"en"\t"de"\n"a\tb\nc"\t"d"\n5"\te\n', [("a\tb\nc", "d"), ('5"', "e")]),
         ("t.tsv", " en \tde\r\na\rb\tc\n", [("a b", "c")]),  # a lone carriage return
         ("t.csv", "x,x,en,de\n1,2,a,b\n", [("a", "b")]),  # two others of one name
         ("t.tsv", "en,x\tde\na\tb\n", "t.tsv:2: no column 'en'; choose from 'en,x', 'de'"),
