@@ -25,7 +25,7 @@ from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept, read
 from fairseq_posattn.recipes.generation import SCORING, score_generated, score_lead
 from fairseq_posattn.recipes.plan import Plan
 from fairseq_posattn.recipes.processes import capture
-from fairseq_posattn.recipes.recipe import TableRow
+from fairseq_posattn.recipes.recipe import LAYER, TableRow
 from fairseq_posattn.recipes.results import read_object, scores_in, versions
 from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders
 from fairseq_posattn.recipes.runs import OUTPUT, PREDICTIONS, RANKING, STATISTICS
@@ -137,15 +137,16 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
         runs = list(map(_recompute, folders, settings, repeat(folder)))
         for metric, stored in row["scores"].items():
             measured = [run.get(metric) for run in runs]
-            has_outputs = is_generated or metric in row.get("intervals", {})
+            has_outputs = is_generated and not metric.startswith(LAYER)
+            has_outputs |= metric in row.get("intervals", {})
             known = [score for score in measured if score is not None]
-            if runs and not has_outputs and not known:
-                skipped[f"{row['row']} {metric}"] = None
-                continue
             if len(known) == len(measured):  # rounded as in results, which Welch's test compares
                 scores[metric] = [round(score, digits_of(metric)) for score in known]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
+                if name and now is None and not has_outputs:
+                    skipped[f"{row['row']} {metric}"] = None
+                    continue
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
                 yield label, before, now, _rounding(metric)
         old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}

@@ -16,6 +16,7 @@ from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
 from fairseq_posattn.recipes.generation import SCORING
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.rows import make_rows
+from fairseq_posattn.scoring.labels import macro_f1
 from fairseq_posattn.text.manifest import Manifest, write
 
 WORDS = [f"word{number}" for number in range(16)]
@@ -59,9 +60,9 @@ def bundled(kind, fill):
     return path
 
 
-def write_table(path, kind, fill):
+def write_table(path, kind, fill, more=""):
     arch = "transformer_iwslt_de_en" if kind is PAIRS else "transformer_classifier"
-    Path("own.yaml").write_text(FILE.format(arch, arch))
+    Path("own.yaml").write_text(FILE.format(arch, arch) + more)
     write("data", Manifest("own", **kind))
     plan = make_plan(find("own.yaml"), ["--seeds", "2", "--cpu"], "own.yaml", Path())
     for number, run in enumerate(plan.runs()):
@@ -172,6 +173,38 @@ def test_true_numbers_hold(capsys, kind, fill):
     metric = kind["metric"]
     for line in (f"A, seed2: {metric} ", f"A: {metric}, p ", f"A: {metric}, p_benjamini_hochberg "):
         assert f"holds: {line}" in printed
+
+
+def test_an_f1_of_classes_beyond_the_test_set_is_named_where_it_cannot_be_recomputed(capsys):
+    def fill(run, number):
+        predicted(run, number)
+        path = run.folder / "predictions-test.txt"
+        if number == 2:
+            path.write_text(path.read_text().replace("bad\tgood", "ugly\tgood", 1))
+        guesses, labels = zip(*map(str.split, path.read_text().splitlines()), strict=True)
+        content = json.loads((run.folder / "result.json").read_text())
+        f1 = macro_f1([guesses], labels, ["bad", "good", "ugly"]).mean
+        content["scores"]["macro_f1"] = round(f1, 2)
+        (run.folder / "result.json").write_text(json.dumps(content))
+
+    write_table(Path("table.tar.gz"), LABELED, fill, "metrics: [accuracy, macro_f1]\n")
+    assert verify(Path("table.tar.gz")) == 0
+    printed = capsys.readouterr().out
+    assert "holds: A, seed1: macro_f1 100" in printed and "A, seed2: macro_f1" not in printed
+    assert "no outputs of them: A macro_f1" in printed
+
+
+def test_the_attention_near_the_query_is_not_recomputed(tmp_path, capsys):
+    plan = make_plan(find("multi30k/locality"), ["--out", "out", "--cpu"], "command", tmp_path)
+    (run,) = plan.runs()
+    run.folder.mkdir(parents=True)
+    generated(run, 0)
+    rows = [{"sublayer": "dman", "window": 1, "percent": 40.0}]
+    (run.folder / "locality.json").write_text(json.dumps({"sentences": 8, "rows": rows}))
+    write_bundle(Path("t.gz"), plan, make_rows(plan.recipe, list(plan.entries()), "", plan.title))
+    verify(Path("t.gz"))
+    printed = capsys.readouterr().out
+    assert "DIFFERS" not in printed and "no outputs of them: DMAN 1 layer 1" in printed
 
 
 def test_the_scores_of_all_packaged_tables_can_be_verified():
