@@ -14,14 +14,15 @@ from fairseq_posattn.scoring.significance import Group, compare, corrected
 
 __all__ = ["divide", "draw", "length_of", "measure", "statistics", "table"]
 
-# A zero-width space, as between words of Khmer, is no word.
-TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--[\u200b{UNSPACED}]]+")
+# Zero-width spaces between words of Khmer, marks between syllables of Tibetan and Ethiopic words.
+BETWEEN = r"\u200b\u0f0b\u0f0c\u1361"
+TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--[{BETWEEN}{UNSPACED}]]+")
 Bucket = dict[str, Any]  # see :func:`measure`
 Ranges = Mapping[str, Sequence[int]]  # indices of sentences by range of lengths
 
 
 def length_of(line: str) -> int:
-    """Return the words between spaces; each letter of a script without spaces is a word."""
+    """Return the words between spaces; without spaces letters, or syllables of Tibetan."""
     return len(TOKEN.findall(line))
 
 
