@@ -36,14 +36,16 @@ def initialize_as_mans(module: nn.Module) -> None:
 def initialize_as_bert(module: nn.Module) -> None:
     """Initialize as BERT (Devlin et al., 2019) and the released summarization code of MANs.
 
-    Weights of linear layers, DMAN's query weights and embeddings are N(0, 0.02**2), biases zero.
-    Queries, keys and values only have their biases set to zero.
+    Weights of output projections, feed-forward layers and embeddings and DMAN's query weights are
+    N(0, 0.02**2), biases zero. Queries, keys and values only have their biases set to zero.
     """
     for part in module.modules():
-        if isinstance(part, nn.Linear):
-            if not isinstance(part, PackedLinear):
-                nn.init.normal_(part.weight, std=BERT_STD)
+        if isinstance(part, PackedLinear):
             nn.init.zeros_(part.bias)
+        elif isinstance(part, OutputLinear | FeedForward):
+            for linear in (part,) if isinstance(part, OutputLinear) else (part.fc1, part.fc2):
+                nn.init.normal_(linear.weight, std=BERT_STD)
+                nn.init.zeros_(linear.bias)
         elif isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=BERT_STD)
             if part.padding_idx is not None:

@@ -17,13 +17,16 @@ from fairseq_posattn.training.flags import MechanismConfig
 C, FFN = 96, 160
 
 
-def parts(start, kind):
-    """Return the modules of this class in a decoder layer with every kind of sublayer."""
+def build(*names):
     torch.manual_seed(1)
     options = {"embed_dim": C, "num_heads": 4, "ffn_dim": FFN, "max_positions": 200}
-    names = ("dman", "san", "cross", "ffn")
     description = LayerDescription(names, causal=True, encoder_dim=C, **options)
-    layer = DecoderLayer(description, MechanismConfig())
+    return DecoderLayer(description, MechanismConfig())
+
+
+def parts(start, kind):
+    """Return the modules of this class in a decoder layer with every kind of sublayer."""
+    layer = build("dman", "san", "cross", "ffn")
     INITIALIZATIONS[start](layer)
     return [module for module in layer.modules() if isinstance(module, kind)]
 
@@ -76,6 +79,15 @@ def test_the_mask_of_dman(start):
     bound = math.sqrt(6 / (C + 1))
     largest = mechanism.query_weight.abs().max()
     assert largest < 0.02 * 5 if start == "bert" else 0.9 * bound < largest < bound
+
+
+@pytest.mark.parametrize("start", INITIALIZATIONS)
+def test_mechanisms_with_linear_layers_initialize_themselves(start):
+    layer, before = (build("fire", "forget", "cross", "ffn") for _ in range(2))
+    INITIALIZATIONS[start](layer)
+    for sublayer, expected in zip(layer.sublayers[:2], before.sublayers, strict=False):
+        mechanism, same = (part.sublayer.mechanism.state_dict() for part in (sublayer, expected))
+        torch.testing.assert_close(mechanism, same)
 
 
 @pytest.mark.parametrize("start, std", [("fairseq", C**-0.5), ("mans", C**-0.5), ("bert", 0.02)])
