@@ -166,6 +166,7 @@ class TensorizedAttention(Mechanism):
         source: how S is computed.
         fusion_gate: gate between a query's value and its context; default False.
         map_dropout: probability of dropping an input feature of S and the gate, drawn per head.
+        input_dim: features of the layer's input, from which S may be computed; default H D.
     """
 
     function = staticmethod(tensorized_attention)
@@ -183,6 +184,7 @@ class TensorizedAttention(Mechanism):
         source: SourceMaps = SourceMaps(),  # noqa: B008, it is frozen
         fusion_gate: bool = False,
         map_dropout: float = 0.0,
+        input_dim: int | None = None,
         **shared: Unpack[Shared],
     ):
         super().__init__(**shared)
@@ -194,7 +196,8 @@ class TensorizedAttention(Mechanism):
         self.include_self, self.source, self.map_dropout = include_self, source, map_dropout
         self.token_scale, self.source_scale = token_scale, source_scale
         sizes = num_heads, head_dim, map_dropout
-        self.source_hidden, self.source_input, self.source_output = source.build_layers(*sizes)
+        layers = source.build_layers(*sizes, input_dim)
+        self.source_hidden, self.source_input, self.source_output = layers
         self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
 
     @classmethod
@@ -211,7 +214,7 @@ class TensorizedAttention(Mechanism):
         return {**read, "masks": masks, "source": source}
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is ``[B, Tk, H D]``."""
+        """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is their input."""
         if self.source_input is not None:
             assert hidden is not None
             heads, p = key.size(1), self.map_dropout

@@ -52,13 +52,13 @@ class SourceMaps:
             )
 
     def build_layers(
-        self, num_heads: int, head_dim: int, dropout: float
+        self, num_heads: int, head_dim: int, dropout: float, input_dim: int | None = None
     ) -> tuple[HeadwiseLinear | None, Linear | None, HeadwiseLinear | None]:
         """Build the per-head hidden layer, the layer of the input and the per-head output layer."""
         if self.layers == 0:
             return None, None, None
         if self.of == "input":
-            layer = glorot_linear(num_heads * head_dim, num_heads * head_dim)
+            layer = glorot_linear(input_dim or num_heads * head_dim, num_heads * head_dim)
             nn.init.constant_(layer.bias, self.bias)
             return None, layer, None
         sizes = num_heads, head_dim, head_dim

@@ -38,7 +38,7 @@ class TensorizedEncoder(nn.Module):
         if scores != "none":
             options = {"activation": self.activation}
             builder = mechanisms.Builder(TensorizedAttention, options)
-            attention = builder(cfg, layer, map_dropout=self.map_dropout)
+            attention = builder(cfg, layer, map_dropout=self.map_dropout, input_dim=dim)
         self.value_map = glorot_linear(dim, self.output_dim)
         for weight in self.value_map.weight.chunk(num_heads):
             nn.init.xavier_uniform_(weight)

@@ -29,3 +29,10 @@ def test_each_head_starts_as_a_map_of_its_own():
     bound = (6 / (40 + 10)) ** 0.5
     for weight in module.value_map.weight.detach().chunk(4):
         assert 0.95 * bound < weight.abs().max() <= bound
+
+
+def test_source_scores_of_the_input_take_tokens_of_other_sizes():
+    module = encoder(mtsa_source="input", mtsa_source_layers=1)
+    tokens = torch.randn(2, 4, 3)
+    assert module(tokens, PADDING).shape == (2, 4, 4)
+    assert module.attention.source_input.weight.shape == (4, 3)
