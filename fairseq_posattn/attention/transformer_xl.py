@@ -58,15 +58,15 @@ def relative_attention(
     position_query = query + position_bias[:, None]  # [B, H, Tq, D], of terms (b) and (d)
     by_distance = scaled_scores(position_query, relative_key.flip(-2))  # [B, H, Tq, Tq+Tk-1]
     position_scores = relative_shift(by_distance)  # [B, H, Tq, Tk]
-    unscale = 1.0 if scaled else math.sqrt(query.size(-1))
-    if call.impl == "sdpa":
-        content_query = content_query * unscale
-        position_scores = position_scores * unscale  # no longer a view
-    elif not scaled:  # in float32 at least: float16 may not hold them
-        scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(unscale)
-        return softmax_attention(call, scores, value, call.blocked(query, key))
-    return biased_attention(call, content_query, key, value, bias=position_scores)
+    if scaled:
+        if call.impl == "sdpa":
+            position_scores = position_scores.clone()  # no longer a view
+        return biased_attention(call, content_query, key, value, bias=position_scores)
+    # In float32 at least: float16 may not hold them.
+    scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = scores.mul_(math.sqrt(query.size(-1)))
+    return softmax_attention(call, scores, value, call.blocked(query, key))
 
 
 class TransformerXLAttention(Mechanism):
