@@ -91,7 +91,8 @@ def _lifted(task: Any, split: str, longest: Any) -> Iterator[tuple[str, int]]:
     """Yield options and the values that they need for examples of the ``longest`` sides."""
     cfg = task.cfg or getattr(task, "args", None)  # args of fairseq's older tasks
     sides = ("max_source_positions", "max_target_positions")
-    names = sides if hasattr(cfg, sides[0]) else ("max_positions",)
+    side = "tokens_per_sample" if hasattr(cfg, "tokens_per_sample") else "max_positions"
+    names = sides if hasattr(cfg, sides[0]) else (side,)
     for name, most in zip(names, longest, strict=False):
         if most > getattr(cfg, name, most):
             yield name, most

@@ -102,11 +102,16 @@ def filtered(task, split, sizes, limits, caplog):
     return indices.tolist(), " ".join(caplog.messages)
 
 
-def test_examples_left_out_of_several_languages_are_counted(caplog):
-    """With --sampling-method temperature the task makes its batches itself."""
-    task = LegacyFairseqTask(SimpleNamespace(max_source_positions=9, max_target_positions=9))
+@pytest.mark.parametrize(
+    "kind, option",
+    [(LegacyFairseqTask, "max_source_positions"), (FairseqTask, "tokens_per_sample")],
+    ids=["several languages", "language models"],
+)
+def test_examples_left_out_of_other_tasks_are_counted(kind, option, caplog):
+    """With --sampling-method temperature tasks make their batches themselves."""
+    task = kind(SimpleNamespace(**{option: 9}))
     kept, line = filtered(task, "train", ([9, 20], [9, 9]), (9, 9), caplog)
-    assert kept == [0] and line.endswith("; to keep all: --max-source-positions 20")
+    assert kept == [0] and line.endswith(f"; to keep all: --{option.replace('_', '-')} 20")
 
 
 def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplog):
