@@ -76,9 +76,9 @@ class PairPreparation(Preparation):
         if isinstance(corpus, SummarizationCorpus):
             corpus = replace(corpus, subwords=options.subwords)
             names = ["cased", "wordpiece_vocabulary", *([] if corpus.recipe else ["strip_accents"])]
-            [*given] = (f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
-            if given and corpus.subwords != "wordpiece":
-                raise UsageError(f"{given[0]}: needs --subwords wordpiece; add that, or remove it")
+            [*flags] = (f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
+            if flags and corpus.subwords != "wordpiece":
+                raise UsageError(f"{flags[0]}: needs --subwords wordpiece; add that, or remove it")
         super().__init__(corpus, options)
         self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
         self.joined = not getattr(options, "separate_dictionaries", False)
