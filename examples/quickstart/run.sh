@@ -66,7 +66,7 @@ done
 commands="$(bash "$root/scripts/environment.sh")"
 SECONDS=0 # the environment is created once
 activate=""
-[[ "$(command -v posattn)" == "$commands/posattn" ]] || activate="source $commands/activate"
+[[ "$(command -v posattn)" == "$commands/posattn" ]] || printf -v activate 'source %q' "$commands/activate"
 export PATH="$commands:$PATH"
 export PYTHONUTF8=1                            # umlauts in any locale
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" # tensors this small gain nothing from a second core
