@@ -92,10 +92,10 @@ class Stages:
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(outputs)
-        entry = _entry_if_done(self.record.get(name), self.home, settings, outputs)
+        entry = _entry_if_done(self._recorded(name), self.home, settings, outputs)
         if not entry and self.home == self.dest:
             self._begin()
-            entry = _entry_if_done(self.record.get(name), self.work, settings, outputs)
+            entry = _entry_if_done(self._recorded(name), self.work, settings, outputs)
         if entry:
             say(f"{name}: done already")
         else:
@@ -110,6 +110,11 @@ class Stages:
         self.done[name] = entry
         if self.home == self.work:
             write_json(self.work / NAME, self.done, indent=1)
+
+    def _recorded(self, name: str) -> dict[str, Any] | None:
+        """Return a stage's entry of the record if it followed the same stages as now."""
+        following = [*self.record.items()][len(self.done) :]
+        return dict(following[:1]).get(name)
 
     def _begin(self) -> None:
         """Resume the working folder, or link the outputs of finished stages into a new folder."""

@@ -147,15 +147,20 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
         for split, text in lines.items():
             write_folder(work / "text", {f"{split}.{side}": corpora.lines(text) for side in sides})
 
-    corpus = replace(TRANSLATION["wmt14_en_de"], longest=None, longest_words=3, ratio=9)
-    options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
-    options.template, options.news_commentary = None, "v9"
-    preparation = PairPreparation(corpus, options)
-    with Stages(tmp_path).locked() as stages:
-        stages.run("text", preparation.texts, write_text)
-        preparation.split_text(stages)
+    def run(corpus):
+        options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
+        options.template, options.news_commentary = None, "v9"
+        preparation = PairPreparation(corpus, options)
+        with Stages(tmp_path).locked() as stages:
+            stages.run("text", preparation.texts, write_text)
+            preparation.split_text(stages)
+
+    corpus = TRANSLATION["wmt14_en_de"]
+    run(replace(corpus, longest=None, longest_words=3, ratio=9))
     for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
         assert kept == ["a b c", "abcdefgh", "abcdefgh"]
     assert "x y" not in (tmp_path / "text/bpe.codes").read_text()  # only dropped pairs have it
     assert (tmp_path / "text/bpe.valid.en").read_text() == "a b c d e\n"
+    run(corpus)
+    assert "x y" in (tmp_path / "text/bpe.codes").read_text()

@@ -19,9 +19,11 @@ class Pipeline:
         self.dest, self.word, self.options = dest, word, options
         self.ran = []
 
-    def __call__(self, upper=False, source=None):
+    def __call__(self, upper=False, source=None, cleans=False):
         with Stages(self.dest, **self.options).locked() as stages:
             stages.run("text", ["text/a", "text/b"], self.write_text, source, word=self.word)
+            if cleans:
+                stages.run("clean", ["clean"], lambda work: (work / "clean").write_text("clean"))
             stages.run("case", ["case"], self.write_case, upper=upper)
             stages.run("sums", ["folds"], self.write_sums)
         return self.ran
@@ -71,6 +73,14 @@ def test_changed_settings_or_sources_rerun_the_stage_and_all_after_it(tmp_path):
     assert Pipeline(tmp_path)() == []  # finished data need no source
     assert Pipeline(tmp_path)(source=["one"]) == []
     assert Pipeline(tmp_path)(source=["other"]) == ["text", "case", "sums"]
+
+
+def test_stages_after_one_that_is_new_or_left_out_are_rerun(tmp_path):
+    Pipeline(tmp_path)()
+    for cleans in (True, False):
+        assert Pipeline(tmp_path)(cleans=cleans) == ["case", "sums"]
+        assert Pipeline(tmp_path)(cleans=cleans) == []
+        assert tree(tmp_path) == WHOLE | ({"clean": b"clean"} if cleans else {})
 
 
 @pytest.mark.parametrize("spoil", ["text/b", "case", "folds/1/sum"])
