@@ -141,14 +141,14 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
             has_outputs |= metric in row.get("intervals", {})
             known = [score for score in measured if score is not None]
             if len(known) == len(measured):  # rounded as in results, which Welch's test compares
-                scores[metric] = [round(score, digits_of(metric)) for score in known]
+                scores[metric] = [float(f"{round(n, digits_of(metric)):g}") for n in known]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 if name and now is None and not has_outputs:
                     skipped[f"{row['row']} {metric}"] = None
                     continue
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
-                yield label, before, now, _rounding(metric)
+                yield label, before, now, _rounding(metric, before or 0)
         old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}
         recomputed.append({**old, "scores": scores})
         kept.append(read_kept(run_folders(entry)))
@@ -180,8 +180,8 @@ def _intervals(label: str, stored: Intervals, recomputed: Intervals) -> Iterator
             yield f"{label}: {metric}, interval's end {number}", before, now, _rounding(metric)
 
 
-def _rounding(metric: str) -> float:
-    return 0.6 * 0.1 ** digits_of(metric)
+def _rounding(metric: str, score: float = 0) -> float:
+    return max(0.6 * 0.1 ** digits_of(metric), 0.6e-5 * abs(score))  # logs have six digits
 
 
 def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[str, float]:

@@ -175,6 +175,19 @@ def test_true_numbers_hold(capsys, kind, fill):
         assert f"holds: {line}" in printed
 
 
+def test_large_numbers_hold_which_logs_have_with_six_digits(capsys):
+    def fill(run, number):
+        error = 64000.4321 + 10.0123 * number
+        (run.folder / "predictions-test.txt").write_text(f"{error}\t0\n" * 4)
+        more = {"examples": {"train": 9, "test": 4}, "parameters without word vectors": 5}
+        result(run, {"mae": float(f"{error:g}"), "loss": 1.0 + number}, **more)
+
+    write_table(Path("table.tar.gz"), LABELED, fill, "metrics: [mae, loss]\n")
+    assert verify(Path("table.tar.gz")) == 0
+    printed = capsys.readouterr().out
+    assert "holds: A, seed1: mae 64000.4" in printed and "holds: A: mae, difference" in printed
+
+
 def test_an_f1_of_classes_beyond_the_test_set_is_named_where_it_cannot_be_recomputed(capsys):
     def fill(run, number):
         predicted(run, number)
