@@ -24,8 +24,8 @@ ENOUGH = 0.99  # of the lines
 PERFECT = {"bleu": 100.0, "chrf": 100.0}  # which take seconds to compute
 REMEDIES = {
     "subword_nmt": "Moses' rules do not serve this text; give --subwords sentencepiece",
-    "wordpiece": "WordPiece loses spaces at punctuation and, without --cased, capitals; give "
-    "--subwords sentencepiece",
+    "wordpiece": "WordPiece loses spaces at punctuation, rare characters and, without --cased, "
+    "capitals; give --subwords sentencepiece",
     "sentencepiece": "the vocabulary lacks their characters; give a larger --vocabulary-size",
     None: "white space is unified, and words that training lacks are unknown; give --subwords "
     "sentencepiece",

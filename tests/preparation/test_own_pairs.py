@@ -433,6 +433,7 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, capsys, kind
     error = capsys.readouterr().err
     assert f"{sides[1]}: 100.0% of the lines do not come back from their subwords: " in error
     assert "--subwords sentencepiece" in error
+    assert ("rare characters" in error) == (kind == "summarization")
 
 
 @pytest.mark.parametrize(
