@@ -59,6 +59,7 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
         if weight.is_floating_point():
             dtype = torch.promote_types(weight.dtype, torch.float32)
             weights[name] = (sums[name] / len(paths)).to(dtype)
+    (state.get("extra_state") or {}).pop("val_loss", None)  # that of the last checkpoint
     return {name: value for name, value in state.items() if name != "last_optimizer_state"}
 
 

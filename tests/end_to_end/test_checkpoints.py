@@ -60,6 +60,7 @@ def test_average(trained, tmp_path):
     for name, weight in result["model"].items():
         mean = (first["model"][name].double() + second["model"][name].double()) / 2
         assert torch.equal(weight, mean.float()), name
+    assert "val_loss" in second["extra_state"].keys() - result["extra_state"].keys()
     register()
     models, *_ = checkpoint_utils.load_model_ensemble_and_task([str(averaged)])
     assert type(models[0]).__name__ == "PosAttnTransformer"
