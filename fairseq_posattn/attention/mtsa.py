@@ -136,7 +136,10 @@ class Flags:
         2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
     )
     mtsa_source_bias: float = flag(
-        0.0, "initial value of the last source2token bias", "mtsa", unread_with=UNREAD
+        0.0,
+        "initial value of the last source2token bias, which cancels where sigma_s is identity",
+        "mtsa",
+        unread_with=(*UNREAD, "--mtsa-source-scale identity"),
     )
     mtsa_divide_source: bool = flag(
         False,

@@ -60,7 +60,8 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
 
 # Options with a value that decides what else is read, and the part that reads each.
 DECIDING = {"encoder": "", "pooling": "", "hierarchical": "", "word_ngrams": "none"}
-DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan", "mtsa_source_layers": "mtsa"}
+DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan"}
+DECIDING |= dict.fromkeys(("mtsa_source_layers", "mtsa_source_scale"), "mtsa")
 
 
 def parts_of(options: Mapping[str, Any]) -> set[str]:

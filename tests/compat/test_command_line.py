@@ -227,6 +227,12 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             ["--mtsa-divide-source True changes nothing: there is --mtsa-source-layers 0"],
         ),
         (
+            "mtsa_classifier",
+            {"mtsa_source_bias": 5.0},
+            ["--mtsa-source-bias 5.0 changes nothing: there is --mtsa-source-scale identity"],
+        ),
+        ("mtsa_classifier", {"mtsa_source_bias": 5.0, "mtsa_source_scale": "log_sigmoid"}, []),
+        (
             "posattn_classifier",
             {"encoder": "none", "ngram_buckets": 8},
             ["--ngram-buckets 8 changes nothing: there is --word-ngrams 1"],
