@@ -237,7 +237,7 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
 
     Sixteen random bits a number take an eighth of the time of PyTorch's dropout.
     """
-    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    draws = x.new_empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     dropped = min(max(round(p * 2**16), 1), 2**16 - 1)  # of 65,536
     kept = draws.view(torch.int16)[: x.numel()].ge_(dropped - 2**15)
     return kept.to(torch.int8).view(x.shape)

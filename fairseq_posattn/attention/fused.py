@@ -85,7 +85,8 @@ def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool
 
     def results(by_kernels: bool, dtype: torch.dtype) -> list[Tensor]:
         generator, size = torch.Generator().manual_seed(0), (17, 3, features)
-        tensors = [torch.randn(shape, generator=generator) for shape in (size, size, size[2:])]
+        shapes = size, size, size[2:]
+        tensors = [torch.randn(shape, generator=generator, device="cpu") for shape in shapes]
         x, output, bias = leaves = [t.to(device, dtype).requires_grad_() for t in tensors]
         if by_kernels:
             norm = nn.LayerNorm(features, device=device, dtype=dtype)

@@ -104,7 +104,7 @@ class Shapes:
         tensors = {}
         for name, dimensions in self.dimensions.items():
             shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]
-            tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+            tensor = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
             tensors[name] = tensor * self.deviations.get(name, 1)
         del tensors["key_padding_mask"]
         return tensors

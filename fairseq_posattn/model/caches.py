@@ -34,7 +34,8 @@ def select_encodings(
         if hypotheses > 1:
             return hypotheses, None
     kept = new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
-    is_identity = kept.device.type == "cpu" and torch.equal(kept, torch.arange(sentences))
+    on_cpu = kept.device.type == "cpu"
+    is_identity = on_cpu and torch.equal(kept, torch.arange(sentences, device="cpu"))
     return hypotheses, None if is_identity else kept
 
 

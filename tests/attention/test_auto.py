@@ -41,6 +41,13 @@ def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float3
     return auto.self_check_reason(case.attention.name, attend, shapes, example)
 
 
+def test_kernels_are_checked_whatever_the_default_device(monkeypatch):
+    """The check's generator is on the CPU, also where tensors are on a GPU by default."""
+    monkeypatch.setattr(auto, "LENGTHS", (12,))
+    with torch.device("meta"):
+        assert reason_of() is None
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_that_agree_are_used(name, monkeypatch):
     monkeypatch.setattr(auto, "LENGTHS", (12, 33))  # with one and several tiles backward

@@ -10,7 +10,7 @@ from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import beam_search
 from fairseq_posattn.inference.beam_search import ForcedSearch
-from fairseq_posattn.model.caches import count_repeats
+from fairseq_posattn.model.caches import count_repeats, select_encodings
 from fairseq_posattn.model.mechanisms import MECHANISMS, Builder
 
 JOINT = "--share-all-embeddings"
@@ -162,7 +162,10 @@ def test_lists_of_sublayers_may_have_spaces(build_model):
     ("order", "repeats"), [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 1), ([1, 1, 0, 0], 1), ([0, 1], 1)]
 )
 def test_only_regular_orders_repeat_sentences(order, repeats):
-    assert count_repeats(torch.tensor(order), sentences=2) == repeats
+    order = torch.tensor(order)
+    assert count_repeats(order, sentences=2) == repeats
+    with torch.device("meta"):  # another default device
+        assert select_encodings(order, 1, sentences=2)[0] == repeats
 
 
 @pytest.mark.parametrize("source_lengths", [(6, 6, 6), (6, 4, 5)])
