@@ -132,7 +132,11 @@ class LookHandler(BaseHTTPRequestHandler):
         lines = [line for line in SEPARATORS.split(text) if line.strip()]
         if not lines:
             raise UsageError("there are no words in it")
-        return ("\t" if self.server.view.takes_pairs else " ").join(lines)
+        if not self.server.view.takes_pairs:
+            return " ".join(lines)
+        if (pair := "\t".join(lines)).count("\t") != 1:
+            raise UsageError("type two sentences, a line each")
+        return pair
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         self.close_connection = True  # the unread rest of the request is not another request

@@ -122,6 +122,9 @@ def test_a_pair_has_a_line_for_each_sentence(classifier):
     with serving(classifier(pairs=True, encoder="mpsan")) as server:
         assert '"asks":"Two sentences, a line each"' in server.page.decode()
         _, answer = request(server, "a b\n\nd\n")
+        for text in ("a b", "a\nb\nd"):
+            error = {"error": "type two sentences, a line each"}
+            assert request(server, text) == (400, error)
     assert answer["sentence"]["rows"] == {"first": ["a", "b"], "second": ["d"]}
 
 
