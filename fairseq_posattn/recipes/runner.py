@@ -92,7 +92,9 @@ class Runner:
             for step in steps:
                 if step.needs is not None and not step.needs.exists():
                     before = "train,average" if step.needs.name == "average.pt" else "train"
-                    raise UsageError(f"there is no {step.needs} yet: --steps {before} makes it")
+                    fix = f"remove {run.folder} to train again"  # a finished run without it
+                    fix = f"--steps {before} makes it" if self._steps else fix
+                    raise UsageError(f"there is no {step.needs}: {fix}")
                 self._run_step(name, run, step, device, progress)
                 if step.name in ("score", "test"):
                     self.say(f"{name}: {results.record(run)}{progress.left()}")

@@ -133,6 +133,16 @@ def test_warnings_of_all_steps_are_said_once(run, tmp_path, capsys):
     assert "warning" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("steps", "fix"), [((), "remove {} to train again"), (("generate",), "--steps train makes it")]
+)
+def test_a_missing_checkpoint_is_one_line(run, steps, fix):
+    missing = run.folder / "checkpoint_best.pt"
+    step = Step("generate" if steps else "measure", ("python", "-c", ""), needs=missing)
+    with pytest.raises(UsageError, match=f"there is no {missing}: {fix.format(run.folder)}$"):
+        Runner("table", steps, False, {}).run_all([replace(run, steps=(step,))], [{}])
+
+
 def training_step(run, program="print()"):
     return Step("train", ("python", "-c", program), run.folder / "log", done=run.folder / "done")
 
