@@ -21,11 +21,17 @@ logger = logging.getLogger(__name__)
 LEAST = 1e-9  # n-grams
 
 
+def target_of(task: Any) -> str:
+    """Return the target language, in ``--task online_backtranslation`` that of validation."""
+    pairs = getattr(task, "valid_lang_pairs", None)
+    return pairs[0].split("-")[-1] if pairs else task.cfg.target_lang
+
+
 @around(TranslationTask, "build_model")
 def warn_of_languages(build_model: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Warn where the tools of ``--eval-bleu`` have no rules for the target language."""
-    target = self.cfg.target_lang
     if self.cfg.eval_bleu:
+        target = target_of(self)
         by_moses = self.cfg.eval_bleu_detok == "moses"
         for note in (tokenizer_of(target)[1], rules_warning(target) if by_moses else None):
             if note:
@@ -41,7 +47,7 @@ def tokenize_by_language(
 
     If no hypothesis has a word, fairseq logs no BLEU, and a best checkpoint by it is a KeyError.
     """
-    tokenizer = tokenizer_of(self.cfg.target_lang)[0]
+    tokenizer = tokenizer_of(target_of(self))[0]
     # force: no warning about tokenized text.
     by_language = partial(sacrebleu.corpus_bleu, tokenize=tokenizer, force=True)
     with replaced(sacrebleu, "corpus_bleu", by_language):

@@ -302,6 +302,8 @@ def test_other_dictionaries_of_fairseqs_older_tasks_are_refused():
     task = SimpleNamespace(cfg=None, args=settings, source_dictionary=Dictionary())
     with pytest.raises(UsageError, match="^the dictionary of source words in data-bin/pairs "):
         check(task, {"source_dictionary": "another"})
+    task.mono_langs = ["de", "en"]  # online_backtranslation adds symbols later
+    check(task, {"source_dictionary": "another"})
 
 
 DICTIONARIES = [("input0", "source words"), ("label", "labels")]

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from argparse import Namespace
 from collections import OrderedDict
 from types import SimpleNamespace
 
@@ -85,6 +86,23 @@ def test_languages_without_rules_are_named(task, monkeypatch, caplog, by_moses):
     task.build_model(None)
     assert "bbj: sacreBLEU has no tokenizer" in caplog.text
     assert ("bbj: Moses has no rules" in caplog.text) == by_moses
+
+
+def test_back_translation_validates_in_the_language_of_its_pair(task, monkeypatch, caplog):
+    monkeypatch.setattr(FairseqTask, "build_model", lambda *args: None)
+    task.cfg = Namespace(eval_bleu=False)
+    task.build_model(None)
+    task.cfg = Namespace(eval_bleu=True, eval_bleu_detok="space", eval_tokenized_bleu=False)
+    task.cfg.eval_bleu_remove_bpe = task.cfg.eval_bleu_print_samples = None
+    task.cfg.eval_bleu_detok_args = task.cfg.eval_bleu_args = "{}"
+    task.valid_lang_pairs = ["en-zh"]  # of online_backtranslation, whose settings name no language
+    monkeypatch.setattr(TranslationTask, "build_generator", lambda *args: None)
+    task.build_model(None)
+    task.tokenizer = None
+    assert validate(task, ("我爱北京天安门。", "我爱北京的天安门。")) > 40
+    task.valid_lang_pairs = ["en-bbj"]
+    task.build_model(None)
+    assert "bbj: sacreBLEU has no tokenizer" in caplog.text
 
 
 def skipped(task, split, sizes, limits, max_tokens, caplog):
