@@ -91,7 +91,7 @@ def test_text_is_split_into_sentences(text, sentences):
     "sentences",
     [
         ["А. С. Пушкин писал стихи.", "Это он."],
-        ["Ο Κ. Π. Καβάφης έγραψε.", "Πολλά."],
+        ["Ο Κ. Π. Καβάφης έγραψε.", "Γιατί;", "Πότε\u037e", "Για α; ή β."],
         ["„Ja.“", "»Nein.«", "Dann „Halt!“ sagte er."],
         ["He said “no.”", "She left."],
         ["Il dit «\u00a0Oui.\u00a0»", "Puis il part."],
