@@ -28,7 +28,6 @@ from fairseq_posattn.text.plain_text import codes_file
 from fairseq_posattn.training.models import classifier
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
-from fairseq_posattn.training.registered import TranslationTask
 
 __all__ = ["Exported", "export"]
 
@@ -175,7 +174,7 @@ def _classifier(trained: TrainedModel) -> Parts:
 
 def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     model, task = trained.model, trained.task
-    if not isinstance(task, TranslationTask):
+    if not trained.translates:
         task_name = f"--task {trained.task_name}; only models of --task translation"
         raise UsageError(f"{trained.path}: it was trained with {task_name} can be exported")
     settings = all_options(trained.config, PosAttnTransformerConfig)

@@ -5,6 +5,7 @@ It then translates by the plugin's search, and can be exported, inspected and qu
 
 from argparse import Namespace
 from collections.abc import Mapping
+from inspect import signature
 from itertools import product
 
 import torch
@@ -45,6 +46,16 @@ LAYERS = {
 
 class UnsupportedModelError(ValueError):
     """fairseq's model has a part that the plugin's model lacks; the message is a clause."""
+
+
+def translates(task: fairseq.FairseqTask) -> bool:
+    """Return whether a task translates or summarizes, by a search from left to right.
+
+    mBART's adds symbols of languages, which its search begins and ends with.
+    """
+    if not isinstance(task, fairseq.TranslationTask):
+        return False
+    return "seq_gen_cls" in signature(task.build_generator).parameters
 
 
 def convert_options(cfg: fairseq.TransformerConfig) -> Namespace:
@@ -88,7 +99,7 @@ def read_as_posattn(
     """
     if type(model) not in (fairseq.TransformerModel, fairseq.BARTModel):
         raise UnsupportedModelError("its class is not fairseq's plain Transformer")
-    if not isinstance(task, fairseq.TranslationTask):
+    if not translates(task):
         raise UnsupportedModelError("its task is not translation")
     options, weights = convert_options(model.cfg), rename_weights(model.state_dict())
     converted = seq2seq.PosAttnTransformer.build_model(options, task)

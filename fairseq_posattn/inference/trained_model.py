@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 
 import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
-from fairseq_posattn.inference.stock_transformer import UnsupportedModelError, read_as_posattn
+from fairseq_posattn.inference.stock_transformer import (
+    UnsupportedModelError,
+    read_as_posattn,
+    translates,
+)
 from fairseq_posattn.text import manifest, plain_text
 from fairseq_posattn.training import registered as fairseq
 
@@ -59,9 +62,7 @@ class TrainedModel:
     @property
     def translates(self) -> bool:
         """Return whether it translates or summarizes, by a search from left to right."""
-        if not isinstance(self.task, fairseq.TranslationTask):
-            return False
-        return "seq_gen_cls" in signature(self.task.build_generator).parameters
+        return translates(self.task)
 
     @property
     def encodes_pairs(self) -> bool:

@@ -60,10 +60,10 @@ def classifier(tmp_path):
 def translator(tmp_path):
     """Return ``translator(arch, *flags)``: a checkpoint, and its model."""
 
-    def make(arch, *flags, joined=True, words=WORDS):
+    def make(arch, *flags, joined=True, words=WORDS, task="translation"):
         for language, known in (("de", words), ("en", words if joined else words[3:])):
             dictionary_of(*known).save(str(tmp_path / f"dict.{language}.txt"))
         pair = ("--source-lang", "de", "--target-lang", "en")
-        return untrained(tmp_path, "translation", arch, *pair, *flags)
+        return untrained(tmp_path, task, arch, *pair, *flags)
 
     return make

@@ -92,6 +92,15 @@ def test_other_models_stay_and_the_messages_say_why(flag, translator, tmp_path, 
         open_view(str(path))
 
 
+def test_mbart_is_not_exported(translator, tmp_path, capsys):
+    """Its search begins and ends with symbols of languages."""
+    task = "translation_from_pretrained_bart"
+    path, _ = translator("bart_base", *TINY_TRANSFORMER, "--langs=de,en", task=task)
+    assert command.main([str(path), str(tmp_path / "out")], prog="posattn export") == 1
+    error = f"{path}: a BARTModel cannot be exported: its task is not translation"
+    assert error in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Return a folder with two checkpoints of a trained model and what fairseq-generate prints."""
