@@ -89,9 +89,9 @@ def save_checkpoint(save: Function, cfg: Any, trainer: Any, *args: Any, **kwargs
 
 
 @around(Trainer, "save_checkpoint")
-def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> None:
+def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
-    save(self, *args, **kwargs)
+    path = save(self, *args, **kwargs)
     folder = self.cfg.checkpoint.save_dir
     if self.is_data_parallel_master and not hasattr(self, "companions"):
         self.companions = folder
@@ -101,6 +101,7 @@ def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> Non
                 copy_companions(Path(utils.split_paths(data)[0]), Path(folder))
         except (UsageError, OSError) as error:
             logger.warning(f"dictionaries and manifest are not copied to the checkpoint: {error}")
+    return path
 
 
 @around(checkpoint_utils, "checkpoint_paths")

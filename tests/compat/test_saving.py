@@ -138,6 +138,8 @@ def test_a_stop_before_the_first_checkpoint_copies_its_companions(
     trainer = make_trainer(no_save=False, save_dir=str(tmp_path))
     saving._save(trainer.cfg.checkpoint, trainer, SimpleNamespace(state_dict=dict), 0.5)
     assert copied == [(data, tmp_path)]
+    path = str(tmp_path / "checkpoint1.pt")
+    assert trainer.save_checkpoint(path, {}) == path  # fairseq gives it to the task's post_save
 
 
 def test_a_message_without_a_reader_stops_no_saving():
