@@ -101,6 +101,8 @@ class Stages:
         else:
             self.record = {}
             self._refuse_foreign(outputs)
+            if (self.work / NAME).exists():  # else a kill leaves the record of other settings
+                write_json(self.work / NAME, self.done, indent=1)
             for output in outputs:
                 _remove(self.work / output)
                 (self.work / output).parent.mkdir(parents=True, exist_ok=True)

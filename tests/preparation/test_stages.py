@@ -83,6 +83,16 @@ def test_stages_after_one_that_is_new_or_left_out_are_rerun(tmp_path):
         assert tree(tmp_path) == WHOLE | ({"clean": b"clean"} if cleans else {})
 
 
+def test_a_stage_interrupted_with_other_settings_is_rerun(tmp_path):
+    fail(tmp_path, KeyboardInterrupt())
+    other = Pipeline(tmp_path, word="many")  # files of the same sizes
+    other.write_text = lambda work: [Pipeline.write_text(other, work), 1 / 0]
+    with pytest.raises(ZeroDivisionError):
+        other()
+    assert Pipeline(tmp_path)() == ["text", "case", "sums"]
+    assert tree(tmp_path) == WHOLE
+
+
 @pytest.mark.parametrize("spoil", ["text/b", "case", "folds/1/sum"])
 def test_missing_or_changed_output_is_rebuilt(tmp_path, spoil):
     Pipeline(tmp_path)()
