@@ -103,7 +103,11 @@ class CustomTable:
     batch_size: int = flag(0, "sentences of an update (default: 64)", kinds=LABELED)
     batches: int = flag(0, "batches of an update (default: 1)", kinds=PAIRS)
     checkpoint: str = flag(
-        "", "checkpoint to score: best (default), average or last", kinds=PAIRS, choices=CHECKPOINTS
+        "",
+        "checkpoint to score: best (default), average (of the last 5; with epochs there is one "
+        "every 2,000 updates) or last",
+        kinds=PAIRS,
+        choices=CHECKPOINTS,
     )
     decoding: str = flag("", "flags of fairseq-generate (default: --beam 5)", kinds=PAIRS)
     scoring: str = flag(

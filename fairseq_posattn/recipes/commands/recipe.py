@@ -91,7 +91,8 @@ def _changed(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def _verify(arguments: Sequence[str], prog: str) -> int:
-    about = "Recompute scores and p values from the outputs in an archive; status 1 if one differs."
+    about = "Recompute scores and p values from the outputs in an archive; status 1 if one differs "
+    about += "or none can be recomputed."
     parser = cli.make_parser(about, prog)
     parser.add_argument("file", type=Path, help="archive that --bundle wrote")
     file = parser.parse_args(arguments).file
