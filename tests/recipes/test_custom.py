@@ -47,6 +47,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "mine/__init__.py").write_text("import fairseq_posattn\n")
     (tmp_path / "stock").mkdir()
     (tmp_path / "stock/__init__.py").write_text("import fairseq\n")
+    (tmp_path / "stock/.#models.py").symlink_to("user@machine.1")  # Emacs, during changes
     return tmp_path
 
 
