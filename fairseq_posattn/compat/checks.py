@@ -143,6 +143,9 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     known = setting_names() if overrides else overrides
     for name in map(str, [key for key in overrides if key not in known]):
         yield f"--model-overrides {name!r}: no such setting; {nearest(name, known)}"
+    is_interactive = "buffer_size" in s
+    if "," in (s.gen_subset or "") and not is_interactive:
+        yield f"--gen-subset {s.gen_subset}: it is one split; call the command for each"
     if "beam" not in s:
         if "context_window" not in s and s.max_tokens is None and s.batch_size is None:
             yield NO_BATCH_SIZE  # of fairseq-validate
@@ -152,7 +155,6 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     if s.diverse_beam_groups and s.diverse_beam_groups > 0 and s.beam % s.diverse_beam_groups:
         groups = f"--diverse-beam-groups {s.diverse_beam_groups}"
         yield f"{groups}: --beam {s.beam} is no multiple of it; change one of them"
-    is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield "--replace-unk: it needs --print-alignment hard; give it"
     if s.replace_unk is not None and (s.post_process if is_interactive else s.bpe or s.tokenizer):
@@ -162,8 +164,6 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     yield from join_mistakes("post_process", s.post_process)
     if s.print_step and s.task != "translation_lev":
         yield f"--print-step: --task {s.task} does not refine in steps; leave it out"
-    if "," in (s.gen_subset or "") and not is_interactive:
-        yield f"--gen-subset {s.gen_subset}: it is one split; call the command for each"
     if s.constraints and not is_interactive:
         yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 

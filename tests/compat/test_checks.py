@@ -29,6 +29,7 @@ TAG = TRAIN | {"arch": "posattn_tagger", "task": "sequence_tagging"}
 TAG |= {"criterion": "sequence_tagging", "decoder_attention_heads": None}
 GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print_alignment": "hard"}
 INTERACT = GENERATE | {"buffer_size": 1}
+EVALUATE = {"path": "x.pt", "context_window": 0, "task": "language_modeling"}
 HIGHEST, BLEU = {"maximize_best_checkpoint_metric": True}, {"eval_bleu": True}
 OURS = {"arch": "posattn_transformer"}
 BETAS = ("0.9", "(0.9, 1.5)", "(0.9 0.98)", "0.9,x")
@@ -130,6 +131,7 @@ def test_good_settings_pass(settings, changed):
         (GENERATE, {"post_process": "bpe"}, "--post-process bpe: unknown; give subword_nmt"),
         (GENERATE, {"print_step": True}, "--print-step: --task translation does not refine"),
         (GENERATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
+        (EVALUATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
         (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
     ],
 )
