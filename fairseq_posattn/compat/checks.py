@@ -106,6 +106,11 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--profile: it records CUDA, and there is no GPU; leave it out"
     if s.write_checkpoints_asynchronously and not find_spec("iopath"):
         yield "--write-checkpoints-asynchronously: it needs the package iopath; leave it out"
+    processes = os.environ.get("WORLD_SIZE", "1")
+    if s.distributed_world_size == 1 and processes != "1":
+        alone = "each process of torchrun would train alone and write the same files"
+        fix = "start examples/distributed/torchrun.sh instead, or unset the variable"
+        yield f"WORLD_SIZE={processes}: {alone}; {fix}"
     if s.phase_ratio and not s.max_update:
         yield "--phase-ratio: it divides --max-update, which is missing; give it"
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):

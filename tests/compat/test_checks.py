@@ -71,6 +71,15 @@ def test_good_settings_pass(settings, changed):
     check(settings | changed)
 
 
+def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    check(TRAIN | {"distributed_world_size": 2})
+    with pytest.raises(UsageError, match="^WORLD_SIZE=2: each process of torchrun would train"):
+        check(TRAIN | {"distributed_world_size": 1})
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    check(TRAIN | {"distributed_world_size": 1})
+
+
 @pytest.mark.parametrize(
     "settings, changed, words",
     [
