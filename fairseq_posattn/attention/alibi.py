@@ -35,14 +35,15 @@ def alibi_attention(
     return attend_by_distance(call, query, key, value, bias)
 
 
-def slopes(num_heads: int) -> list[float]:
-    """Return ``m_h = 2^(-8h/H)``, h = 1 to H, for H a power of two.
+def slopes(num_heads: int, device: Device = None) -> Tensor:
+    """Return ``m_h = 2^(-8h/H)``, h = 1 to H, for H a power of two: float64 ``[H]``.
 
     Else, as by the authors, those of the largest power of two below H, and every other of twice it.
     """
     power = 2 ** math.floor(math.log2(num_heads))
-    more = slopes(2 * power)[0 : 2 * (num_heads - power) : 2] if power < num_heads else []
-    return [2 ** (-8 * (h + 1) / power) for h in range(power)] + more
+    # Numbers of the host would be copied, which synchronizes and which no CUDA graph records.
+    head = torch.arange(1, num_heads + 1, device=device, dtype=torch.float64)
+    return torch.pow(2.0, -8 / power * torch.where(head <= power, head, head - power - 0.5))
 
 
 @once_a_pass
@@ -50,7 +51,7 @@ def linear_bias(
     num_heads: int, query_length: int, key_length: int, device: Device, dtype: torch.dtype
 ) -> Tensor:
     """Return ``-m_h |t - s|``, ``[H, Tq+Tk-1]``."""
-    factors = torch.tensor(slopes(num_heads), device=device, dtype=dtype)
+    factors = slopes(num_heads, device).to(dtype)
     return -factors[:, None] * signed_distances(query_length, key_length, device).abs()
 
 

@@ -4,17 +4,18 @@ Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified T
 Transformer", section 2.1. Here scores are divided by ``sqrt(D)`` and each layer has its own table.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
 import torch
 from torch import Tensor, nn
+from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
 from fairseq_posattn.attention.softmax import attend_by_distance
 from fairseq_posattn.common.flags import flag
@@ -49,11 +50,18 @@ def find_buckets(distances: Tensor, number: int, max_distance: int, causal: bool
         number //= 2
         first, distances = torch.where(distances < 0, number, first), distances.abs()
     exact = number // 2
-    growth = [(max_distance / exact) ** (n / (number - exact)) for n in range(number - exact)]
-    # Compared with integers: logarithms differ by rounding where they run, as in ONNX.
-    least = [*range(1, exact), *(math.ceil(exact * factor - 1e-6) for factor in growth)]
-    is_beyond = distances[:, None] >= torch.tensor(least, device=distances.device)
+    is_beyond = distances[:, None] >= range_starts(exact, number, max_distance, distances.device)
     return first + is_beyond.sum(-1)
+
+
+@once_a_pass
+def range_starts(exact: int, number: int, max_distance: int, device: Device) -> Tensor:
+    """Return the least distance of each bucket but the first, float64."""
+    # Computed on the device: a copy from the host synchronizes, and no CUDA graph records it.
+    share = torch.arange(number - exact, device=device, dtype=torch.float64) / (number - exact)
+    # Whole numbers: logarithms of distances differ by rounding where they run, as in ONNX.
+    grown = (exact * (max_distance / exact) ** share - 1e-6).ceil()
+    return torch.cat([torch.arange(1, exact, device=device), grown])
 
 
 @dataclass
