@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from fairseq.data import data_utils
+import torch
+from fairseq.data import RawLabelDataset, data_utils
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.compat.data import list_symbols
-from fairseq_posattn.compat.patching import Function, around, replaced
+from fairseq_posattn.compat.patching import Function, around, instead, replaced
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import check_size
 
@@ -27,6 +29,12 @@ def check_rows_first(
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)
     return load_dataset(self, split, combine=combine, **kwargs)
+
+
+@instead(RawLabelDataset, "collater")
+def keep_scores(self: Any, samples: list[Any]) -> Tensor:
+    """Return scores in float64: ``--fp16`` and ``--bf16`` round float32 tensors, 1987 to 1984."""
+    return torch.from_numpy(numpy.array(samples))
 
 
 def check_split(task: Any, split: str, combine: bool = False) -> None:

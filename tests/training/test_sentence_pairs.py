@@ -2,6 +2,7 @@
 
 import copy
 import functools
+from itertools import product
 
 import numpy
 import pytest
@@ -24,6 +25,7 @@ STOCK, PAIRS = "sentence_prediction", "sentence_pair_prediction"
 RATINGS = "--criterion rating_regression --num-classes 1"
 RELATEDNESS = "--criterion relatedness --num-classes 5"
 NUMBERS = "--criterion sentence_prediction --regression-target --num-classes 5"
+ONE_NUMBER = NUMBERS.replace("5", "1")
 OF_CLASSES = ["--criterion", "sentence_classification", "--num-classes", "3"]
 
 
@@ -81,10 +83,14 @@ def test_max_tokens_counts_the_longer_sentence(load_task):
     assert [rows.tolist() for rows in batches] == [[0], [1, 2]]
 
 
-@pytest.mark.parametrize("flags", [RELATEDNESS, RATINGS, NUMBERS.replace("5", "1")])
-def test_scores_are_float64_which_half_precision_leaves_unchanged(load_task, flags):
-    target = batch(load_task({"train": SCORES}, flags), [0, 1, 2])["target"]
-    assert (target.tolist(), target.dtype) == ([4.5, 1, 3], torch.float64)
+@pytest.mark.parametrize(
+    ("task", "flags"),
+    [(PAIRS, RELATEDNESS), *product((PAIRS, STOCK), (RATINGS, ONE_NUMBER))],
+)
+def test_scores_are_float64_which_half_precision_leaves_unchanged(load_task, task, flags):
+    columns = {**INPUTS, "score": ["4.1", "1", "3"]}
+    target = batch(load_task({"train": columns}, flags, task), [0, 1, 2])["target"]
+    assert (target.flatten().tolist(), target.dtype) == ([4.1, 1, 3], torch.float64)
 
 
 def test_shuffling_depends_on_the_seed(load_task):

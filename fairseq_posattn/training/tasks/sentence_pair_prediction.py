@@ -95,8 +95,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
     def _targets(self, split: str, combine: bool) -> Any:
         if self.cfg.regression_target:
             with open(f"{self.cfg.data}/label/{split}.label", encoding="utf-8") as lines:
-                # float64, since --fp16 and --bf16 round float32 tensors
-                return data.RawLabelDataset([numpy.float64(line) for line in lines])
+                return data.RawLabelDataset([*map(float, lines)])
         labels = read_column(self.cfg.data, "label", split, self.label_dictionary, combine)
         classes = data.StripTokenDataset(labels, self.label_dictionary.eos())
         return data.OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
