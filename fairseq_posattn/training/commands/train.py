@@ -44,12 +44,13 @@ SAVED = ["--no-epoch-checkpoints"]  # but checkpoint_best.pt and checkpoint_last
 LOGGED = ["--log-format", "json", "--log-interval", "20"]
 # Of fairseq's log: where a training begins, and why it ends
 SHOWN = ("Loaded checkpoint ", "nothing left to train", "early stop since")
-# Flags that this command gives, but not beside a flag with another value than these (beginnings)
+# Flags that this command gives, but not beside a flag with another value than these: beginnings,
+# or with a space all of it
 ONLY_WITH = {
-    "--adam-betas": ("--optimizer", ("adam", "cpu_adam")),
+    "--adam-betas": ("--optimizer", ("adam ", "cpu_adam")),
     "--adadelta-rho": ("--optimizer", ("adadelta",)),
     "--adadelta-eps": ("--optimizer", ("adadelta",)),
-    "--warmup-updates": ("--lr-scheduler", ("inv", "fix", "cos", "poly", "reduce_lr_on_plateau")),
+    "--warmup-updates": ("--lr-scheduler", ("inv", "fix", "cos", "poly", "reduce", "step")),
     "--label-smoothing": ("--criterion", ("label_smoothed", "sequence_tagging")),
     "--no-epoch-checkpoints": ("--keep-last-epochs", ("-1",)),
     "--save-interval": ("--validate-interval", ()),  # fairseq compares saved epochs only
@@ -151,7 +152,7 @@ def build_command(
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         value = cli.value_of(extra, other)
-        if value and not value.startswith(values):
+        if value and not f"{value} ".startswith(values):
             words = cli.without(words, [flag])
     return [*words, *extra]
 
