@@ -226,14 +226,17 @@ def _generator() -> numpy.random.Generator:
 def _resampled(*groups: Group) -> list[Floats]:
     """Return bootstrap means of each group, ``[SAMPLES]``, by the same resampled sentences."""
     generator = _generator()
-    sentences = groups[0].array.shape[1]
+    # Sentences outside of a range of lengths have zeros, without which a mean needs one inside.
+    counted = numpy.any([group.array.any(axis=(0, 2)) for group in groups], axis=0)
+    arrays = [group.array[:, counted] if counted.any() else group.array for group in groups]
+    sentences = arrays[0].shape[1]
     means = numpy.empty((len(groups), SAMPLES))
     for sample in range(SAMPLES):
         counts = generator.multinomial(sentences, numpy.full(sentences, 1 / sentences))
         for number, group in enumerate(groups):
             runs = len(group.runs)
             drawn = generator.integers(runs, size=max(1, runs - 1))
-            sums = counts @ group.array  # [runs, statistics]
+            sums = counts @ arrays[number]  # [runs, statistics]
             means[number, sample] = fmean(group.score_of(sums[run]) for run in drawn)
     return list(means)
 

@@ -1,12 +1,14 @@
 """Scores by the length of the source: ``posattn score bleu|rouge --by-length``."""
 
+from dataclasses import replace
+
 import pytest
 import sacrebleu
 
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.lengths import divide, length_of
+from fairseq_posattn.scoring.lengths import divide, length_of, statistics
 from fairseq_posattn.scoring.result import metric_of, read_statistics
-from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.scoring.significance import Group, compare, of_sentences
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -76,6 +78,24 @@ def test_one_range_of_all_sentences_has_the_scores_and_tests_of_the_whole(files,
         for key in ("difference", "p", "p_randomisation"):
             assert first["significance"][name][key] == whole["significance"][name][key]
         assert first["significance"][name]["p_holm"] == first["significance"][name]["p"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_stored_statistics_of_a_range_are_tested_as_its_sentences_alone():
+    ours, theirs = (
+        Group(metric_of("rouge1"), [of_sentences(run) for run in runs])
+        for runs in ([[10, 20, 30, 40], [11, 22, 30, 42]], [[10, 20, 30, 45], [10, 21, 30, 43]])
+    )
+    (stored, baseline), (alone, other) = (
+        [form(group) for group in (ours, theirs)]
+        for form in (
+            lambda group: statistics({"0 to 9": [3]}, {"rouge1": group})["rouge1 0 to 9"],
+            lambda group: replace(group, runs=[run[3:] for run in group.runs]),
+        )
+    )
+    assert stored.interval == alone.interval == (40, 42)
+    tests = compare(stored, baseline), compare(alone, other)
+    assert tests[0].interval == tests[1].interval and tests[0].p == tests[1].p
 
 
 def test_without_sources_the_references_are_measured(files, capsys):
