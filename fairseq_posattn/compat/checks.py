@@ -334,15 +334,20 @@ def needs_task(tasks: tuple[str, ...], task: str | None = None) -> str:
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
-# Metrics of fairseq's criterions in validation. Others may log anything, unless their class has
-# ``metrics``, or ``behaves_as``, a criterion of fairseq with the same metrics.
-METRICS: Mapping[str | None, tuple[str, ...]] = {
-    "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
-    "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
-    "sentence_prediction": (
-        *("loss", "nll_loss", "accuracy", "f1", "acc_and_f1", "mcc"),
-        *("pearson", "spearman", "pearson_and_spearman"),
-    ),
+# Metrics of fairseq's criterions in validation, and the option that each needs. Others may log
+# anything, unless their class has ``metrics``, or ``behaves_as``, a criterion of fairseq with the
+# same metrics.
+_LOSSES = {"loss": "", "nll_loss": "", "ppl": "", "bleu": "eval_bleu"}
+METRICS: Mapping[str | None, Mapping[str, str]] = {
+    "cross_entropy": _LOSSES,
+    "label_smoothed_cross_entropy": _LOSSES | {"accuracy": "report_accuracy"},
+    "sentence_prediction": {
+        **{"loss": "", "nll_loss": "", "accuracy": "", "mcc": "report_mcc"},
+        **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
+        **dict.fromkeys(
+            ("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"
+        ),
+    },
 }
 
 
@@ -353,8 +358,8 @@ def behavior_of(criterion: str | None) -> str | None:
 
 def metrics_of(criterion: str | None) -> tuple[str, ...]:
     """Return the metrics of a criterion in validation; empty if unknown."""
-    known = METRICS.get(behavior_of(criterion), ())
-    return getattr(registries()["criterion"].get(criterion), "metrics", known)
+    known = METRICS.get(behavior_of(criterion), {})
+    return getattr(registries()["criterion"].get(criterion), "metrics", tuple(known))
 
 
 def check_metric(settings: Mapping[str, Any]) -> None:
@@ -366,8 +371,7 @@ def check_metric(settings: Mapping[str, Any]) -> None:
     metric = f"--best-checkpoint-metric {wanted}"
     if wanted not in known:
         raise UsageError(f"{metric}: with --criterion {criterion} it is one of {', '.join(known)}")
-    smoothed = behavior_of(criterion) == "label_smoothed_cross_entropy"
-    option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
+    option = METRICS.get(behavior_of(criterion), {}).get(wanted)
     if option and not settings.get(option):
         raise UsageError(f"{metric}: give {flag(option)}, too")
     lower = wanted in LOWER_IS_BETTER

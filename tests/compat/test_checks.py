@@ -25,6 +25,7 @@ TRAIN |= {"criterion": LOSS, "optimizer": "adam", "max_tokens": 100}
 TRAIN |= {"save_dir": "checkpoints", "best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
 CLASSIFY = TRAIN | {"arch": "mpsan_classifier", "task": "sentence_prediction"}
 CLASSIFY |= {"criterion": "sentence_classification", "decoder_attention_heads": None}
+STOCK = CLASSIFY | {"criterion": "sentence_prediction"}
 TAG = TRAIN | {"arch": "posattn_tagger", "task": "sequence_tagging"}
 TAG |= {"criterion": "sequence_tagging", "decoder_attention_heads": None}
 GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print_alignment": "hard"}
@@ -129,6 +130,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, metric("f1"), "f1: with --criterion label_smoothed_cross_entropy it is one of los"),
         (TRAIN, metric("bleu"), "bleu: give --eval-bleu, too"),
         (TRAIN, metric("accuracy"), "accuracy: give --report-accuracy, too"),
+        (STOCK, metric("f1") | HIGHEST, "f1: give --report-acc-and-f1, too"),
         (TRAIN, metric("loss") | HIGHEST, "loss: the lower, the better: leave out --maximize"),
         (CLASSIFY, metric("acuracy"), "acuracy: .* it is one of loss, accuracy, macro_f1$"),
         (CLASSIFY, metric("accuracy"), "higher, the better: give --maximize-best-checkpoint-me"),
