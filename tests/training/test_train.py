@@ -123,6 +123,13 @@ def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
 
 
+def test_a_batch_has_room_for_the_longest_text(make):
+    prepared = Prepared(make("summarization", longest=3000))
+    words = build_command(prepared, prepared.size("tiny"), None, [], Path("checkpoints"))
+    most = [value_of(words, flag) for flag in ("--max-source-positions", "--max-tokens")]
+    assert most == ["3001", "3001"]
+
+
 def test_an_architecture_that_is_no_transformer_has_its_own_size(make):
     prepared, words = Prepared(make("translation")), {}
     for arch in ("lstm", "transformer_wmt_en_de"):

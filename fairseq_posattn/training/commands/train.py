@@ -149,7 +149,8 @@ def build_command(
         from fairseq_posattn.training.starting import foreign
 
         words = cli.without(words, foreign(words, size.arch, arch))
-    words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
+    longest = max(LONGEST, (prepared.manifest.longest or 0) + 1)
+    words += [*batches(size, gpus, longest), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         value = cli.value_of(extra, other)
         if value and not f"{value} ".startswith(values):
@@ -175,8 +176,11 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
             yield f"{flag} was {old or 'given'} in the last run and {new}; to keep it: -- {keep}"
 
 
-def batches(size: Size, gpus: Sequence[int]) -> list[str]:
-    """Return flags for the device; an update has the size's tokens, in batches that fit."""
+def batches(size: Size, gpus: Sequence[int], longest: int = LONGEST) -> list[str]:
+    """Return flags for the device; an update has the size's tokens, in batches that fit.
+
+    A batch has room for the ``longest`` text.
+    """
     device = ["--cpu", "--distributed-world-size", "1", "--num-workers", "0"]
     if gpus:
         import torch
@@ -186,7 +190,7 @@ def batches(size: Size, gpus: Sequence[int]) -> list[str]:
         return device
     most, workers = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS, max(1, len(gpus))
     frequency = -(-size.tokens // (most * workers))
-    tokens = max(size.tokens // (frequency * workers), LONGEST)
+    tokens = max(size.tokens // (frequency * workers), longest)
     return ["--max-tokens", str(tokens), "--update-freq", str(frequency), *device]
 
 
