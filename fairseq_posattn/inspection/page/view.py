@@ -29,7 +29,7 @@ from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.subwords import whole_words
-from fairseq_posattn.text.words import RULES
+from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
 
 Data = dict[str, Any]
 TRIED, LONGEST_EXAMPLE = 50, 20  # lines of a test set, and words of a line
@@ -190,6 +190,8 @@ class ClassifierView(View):
 
     def plain(self, line: str) -> str:
         rules = self.predictor.rules
+        if self.predictor.rule_of_text().startswith("documents"):  # it splits sentences again
+            line = line.replace(f" {SENTENCE_SEPARATOR} ", "\n")
         return whole_words(line, rules.subwords if rules else None)
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:

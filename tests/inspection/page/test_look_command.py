@@ -17,6 +17,7 @@ from fairseq_posattn.inspection.commands import look as command
 from fairseq_posattn.inspection.page import view as view_module
 from fairseq_posattn.inspection.page.view import open_view
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.words import RULES
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -95,6 +96,11 @@ def test_a_short_text_of_the_test_set_is_an_example(kind, file, text, shown, tmp
         view.predictor.rules = Manifest("own", "", "text", subwords="sentencepiece")
         (data / file).write_text("\u2581a \u2581 b\n")
         assert [sentence["text"] for sentence in view.example()] == ["a b"]
+        view.predictor.rules = Manifest("own", "", "documents")
+        view.predictor.words = RULES["documents"]
+        (data / file).write_text("a . <sep> b\n")
+        (document,) = view.example()
+        assert document["text"] == "a .\nb" and len(document["rows"]["words"]) == 4
 
 
 def test_the_example_is_read_where_the_data_was_in_training(tmp_path, monkeypatch):
