@@ -92,6 +92,9 @@ def usage() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``posattn`` and return the exit status."""
+    for stream in ("stdin", "stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed: messages would go to the next file
+            setattr(sys, stream, open(os.devnull, "r+"))  # noqa: SIM115
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if name in ("-h", "--help"):
         return end("posattn", lambda: print(usage()))

@@ -38,6 +38,12 @@ def test_a_full_disk_is_one_line(argument):
     assert finished.stderr == "posattn: error: standard output: No space left on device\n"
 
 
+def test_a_message_does_not_go_to_standard_output_where_standard_error_is_closed():
+    program = [sys.executable, "-m", "fairseq_posattn.cli", "translat"]
+    finished = subprocess.run(program, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    assert finished.returncode == 2 and not finished.stdout
+
+
 def test_the_version_and_an_unknown_command_are_one_line_and_no_command_prints_help(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"posattn {__version__}\n"
