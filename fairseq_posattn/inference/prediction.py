@@ -25,7 +25,7 @@ from fairseq_posattn.compat.data import list_symbols
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor
 from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
-from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device, without_logs
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
@@ -67,6 +67,7 @@ class EmptySentenceError(UsageError):
     """A sentence without words."""
 
 
+@without_logs()
 def load(
     checkpoint: str | PathLike[str],
     data: str | PathLike[str] | None = None,

@@ -1,6 +1,7 @@
 """Load a trained model with the dictionaries it was trained with."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,9 @@ COMMANDS = {"translation": "translate or summarize", "recommendation": "rank"}
 COMMANDS |= dict.fromkeys(("classification", "tagging"), "predict")
 
 Device = str | torch.device | None  # None for a GPU if available
+
+# Loading changes logs, warnings and standard error of the process, and restores them.
+_loading = threading.RLock()
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,13 +153,14 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Disable log lines of level INFO: fairseq reports each dictionary and model."""
-    level = logging.root.manager.disable
-    logging.disable(max(level, logging.INFO))
-    try:
-        yield
-    finally:
-        logging.disable(level)
+    """Disable log lines of level INFO, in one thread at a time: fairseq reports each dictionary."""
+    with _loading:
+        level = logging.root.manager.disable
+        logging.disable(max(level, logging.INFO))
+        try:
+            yield
+        finally:
+            logging.disable(level)
 
 
 def find_device(device: Device) -> torch.device:

@@ -28,7 +28,7 @@ from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, T
 from fairseq_posattn.inference.options import BATCH_SIZE, MAX_TOKENS
 from fairseq_posattn.inference.stream import Reloadable, batches, list_texts
 from fairseq_posattn.inference.tokens import Line, Lines
-from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device, without_logs
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.training import registered as fairseq
@@ -75,6 +75,7 @@ class Decoding(TypedDict, total=False):
     unkpen: float
 
 
+@without_logs()
 def load(
     checkpoints: str | PathLike[str] | Sequence[str | PathLike[str]],
     data: str | PathLike[str] | None = None,
