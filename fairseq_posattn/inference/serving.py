@@ -91,7 +91,7 @@ class Batches:
         try:
             work = partial(self.translator.translate_all, lines, self.limits.batch)
             results = iter(await loop.run_in_executor(self.pool, work))
-        except (UsageError, RuntimeError) as error:
+        except Exception as error:  # any other would end this task: nobody would get an answer
             if len(requests) > 1:
                 return requests
             for _, result in requests:

@@ -207,6 +207,25 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
     assert asyncio.run(fill()) == 429
 
 
+def test_an_error_of_any_kind_is_an_answer(translator, monkeypatch):
+    """Check that the next request is answered, too."""
+
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            batches = Batches(translator, pool, Limits(), Counter())
+            task = asyncio.create_task(batches.run())
+            for _ in range(2):
+                with pytest.raises(Refused, match="of a mechanism"):
+                    await asyncio.wait_for(batches.translate(["A"]), 5)
+            task.cancel()
+
+    def fail(*args):
+        raise ValueError("an error of a mechanism")
+
+    monkeypatch.setattr(translator, "translate", fail)
+    asyncio.run(ask())
+
+
 def test_a_client_that_stops_sending_is_not_waited_for(translator, monkeypatch):
     monkeypatch.setattr(serving, "STALLED", 0.1)
     events = iter([{"type": "http.request", "body": b"{", "more_body": True}])
