@@ -251,7 +251,7 @@ def processor() -> str:
 
 
 def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8", errors="replace")  # a full disk cuts characters
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class Runner:
         try:
             self.run_step(step, device, report)
         except UsageError:
-            log = step.log.read_text(encoding="utf-8") if step.log else ""
+            log = results.read(step.log) if step.log else ""
             if not run.trial or not any(sign in log for sign in SIGNS):
                 raise
             outcome = DIVERGED

@@ -167,6 +167,13 @@ def test_the_costs_of_a_training(translated, capsys):
     assert header[-2:] == ["hours a run", "GB of GPU memory"] and line[-2:] == ["1", "19"]
 
 
+def test_a_log_that_a_full_disk_has_cut_within_a_character_is_read(translated):
+    log = translated.folder / "train.log"
+    expected = recorded(translated)
+    log.write_bytes("é".encode()[:1] + b"\n" + log.read_bytes())
+    assert recorded(translated) == expected
+
+
 @pytest.mark.parametrize("log", ["test.log", "train.log"])
 def test_an_incomplete_log_is_named(classified, log):
     (classified.folder / log).write_text("killed\n")
