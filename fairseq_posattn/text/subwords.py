@@ -124,7 +124,7 @@ class BytePairEncoder:
 
     def __call__(self, line: str) -> str:
         if len(self.bpe.cache) > REMEMBERED_WORDS:
-            self.bpe.cache.clear()
+            self.bpe.cache = {}  # another thread may read the old one
         return str(self.bpe.process_line(line))
 
 

@@ -72,6 +72,11 @@ def test_subwords_equal_those_of_subword_nmt(codes, monkeypatch):
     monkeypatch.setattr(subwords, "REMEMBERED_WORDS", 3)
     assert [encoder(line) for line in text()] == expected
     assert len(encoder.bpe.cache) < 3 + 9 + 1
+    # Nor does it take them from another thread.
+    cache = encoder.bpe.cache
+    known = dict(cache)
+    encoder("0 1 2 3 4 5 6 7 8 9")
+    assert encoder.bpe.cache is not cache and cache == known
 
 
 def test_sentencepiece_models_are_reproducible_and_reversible(tmp_path):
