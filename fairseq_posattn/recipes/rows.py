@@ -1,7 +1,8 @@
 """Rows of a table as data: the paper's numbers and our measurements, see results/README.md."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +22,7 @@ from fairseq_posattn.recipes.recipe import (
     TableRow,
 )
 from fairseq_posattn.recipes.results import read_object
+from fairseq_posattn.recipes.runs import FINGERPRINT, Run
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 MADE_WITH = ["hardware", "precision", "versions", "date"]
@@ -64,6 +66,21 @@ def run_folders(folder: Path) -> list[list[Path]]:
     for (*_, seed), path in files_of(folder, "result.json"):
         seeds.setdefault(seed, []).append(path.parent)
     return list(seeds.values())
+
+
+def runs_of_other_data(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a line about the finished runs of rows whose data was replaced since they began."""
+    runs = {}  # one for each fingerprint
+    for entry in entries:
+        for _, path in files_of(entry.folder, "result.json"):
+            data, mark = read_object(path)["settings"].get("data", ""), path.with_name(FINGERPRINT)
+            if os.path.exists(data) and mark.exists():
+                runs[data, mark.read_text()] = Run("", path.parent, (f"data {data}",), ())
+    for run in runs.values():
+        try:
+            run.require_same_data()
+        except UsageError as error:
+            yield str(error)
 
 
 def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None = None) -> TableRow:

@@ -1,7 +1,9 @@
 """Tables of users: files, their mistakes, and the runs that they describe."""
 
+import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -211,6 +213,23 @@ def test_rows_train_on_the_data_with_their_flags(folder):
     assert score.startswith("posattn score bleu --json --language en --generated /out/")
     assert runs[0].values["user-dir"].startswith(f"{folder}/mine ")
     assert plan.data == folder / "fr-en" and str(plan.out) == "/out"
+
+
+def test_a_table_warns_of_any_row_whose_data_was_replaced(folder, capsys):
+    run, _ = plan_of(CLASSIFIERS, "--out", "out").runs()
+    run = replace(run, folder=folder / run.folder)
+    run.folder.mkdir(parents=True)
+    run.start()
+    result = {"scores": {"accuracy": 50.0}, "examples": {"train": 9, "test": 9}, "hardware": "CPU"}
+    run.result.write_text(json.dumps({**result, "settings": run.values}))
+    table = ["own.yaml", "--table", "--out", "out", "--rows", "ALiBi"]
+    assert main(table) == 0
+    printed = capsys.readouterr()
+    assert "50.00" in printed.out and not printed.err
+    (folder / "reviews/input0/train.bin").write_text("other")
+    assert main(table) == 0
+    warning = f"own: warning: {run.folder} was trained on other data than "
+    assert capsys.readouterr().err.startswith(warning)
 
 
 def test_changed_code_of_the_user_is_another_run(folder):

@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -21,7 +21,6 @@ from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Plan, assign_gpus, count_gpus
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 from fairseq_posattn.recipes.runner import Runner
-from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.recipes.tuning import UNKNOWN
 from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
@@ -70,24 +69,12 @@ def main(
         for entry in plan.entries():
             print(entry.table, entry.row, ",".join(entry.metrics), " ".join(entry.paper), sep="\t")
     elif plan.options.table:
-        if changed := next(_changed(plan.runs()), ""):
-            print(f"{prog}: warning: {changed}", file=sys.stderr)
         _print_table(plan, command)
     elif plan.options.dry_run:
         _show(plan)
     else:
         _run(plan, command)
     return 0
-
-
-def _changed(runs: Iterable[Run]) -> Iterator[str]:
-    """Yield a line for each finished run whose data was replaced since it started."""
-    for run in runs:
-        if run.result.exists() and os.path.exists(run.values["data"]):
-            try:
-                run.require_same_data()
-            except UsageError as error:
-                yield str(error)
 
 
 def _verify(arguments: Sequence[str], prog: str) -> int:
@@ -191,7 +178,10 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
 
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
-    made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)
+    entries = list(plan.entries())
+    made = rows.make_rows(plan.recipe, entries, command, plan.title)
+    if changed := next(rows.runs_of_other_data(entries), ""):
+        print(f"{plan.recipe.table}: warning: {changed}", file=sys.stderr)
     if flags := plan.options.flags:  # a table without them has the same file
         for row in made:
             row["note"] = f"further flags of all rows: {shlex.join(flags)}"
