@@ -1,7 +1,7 @@
 """Compare the rows of a table with its baseline row, with tests of significance.
 
 Tests are over sentences and runs if sentences have statistics, else over runs (Welch, 1947). One
-run is compared only if its folds classify each sentence once (McNemar, 1947).
+run is compared with one run, and only if folds classify each sentence once (McNemar, 1947).
 """
 
 import warnings
@@ -128,7 +128,10 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
         return None
     pairs = {name: (group, baselines[name]) for name, group in groups.items()}
     ours, theirs = next(iter(pairs.values()))
-    if single := len(ours.runs) == len(theirs.runs) == 1:
+    counts = {len(ours.runs), len(theirs.runs)}
+    if len(counts) > 1 and 1 in counts:  # p would ignore the variance of one side's seeds
+        return None
+    if single := counts == {1}:
         if "accuracy" not in pairs:
             return None
         pairs = {"accuracy": pairs["accuracy"]}
@@ -175,7 +178,10 @@ def _rounded(interval: Iterable[float]) -> list[float]:
 
 
 def p_value(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+    """Format p; around the level of significance with the digit that decides."""
+    text = f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
+    text = f"{p:.4f}" if float(text) == SIGNIFICANT else text
+    return "p < 0.001" if p < 0.001 else f"p = {text}"
 
 
 def describe_counts(compared: Comparison) -> str:

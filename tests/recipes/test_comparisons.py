@@ -13,6 +13,7 @@ from fairseq_posattn.recipes.comparisons import (
     baseline_of,
     by_runs,
     describe_counts,
+    p_value,
     read_kept,
 )
 from fairseq_posattn.recipes.tables import counted_runs, footnote, render
@@ -29,6 +30,21 @@ def kept(*runs, test_set="a", names=("rouge1",)):
     """Return statistics of runs from the scores of their sentences, the same for all names."""
     scores = [[[float(score), 1.0] for score in run] for run in runs]
     return [Kept(test_set, dict.fromkeys(names, run)) for run in scores]
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (0.0009, "p < 0.001"),
+        (0.001, "p = 0.001"),
+        (0.0494, "p = 0.049"),
+        (0.0496, "p = 0.0496"),  # significant
+        (0.05, "p = 0.0500"),
+        (0.1, "p = 0.10"),
+    ],
+)
+def test_a_p_is_printed_on_its_side_of_the_level(p, text):
+    assert p_value(p) == text
 
 
 def test_the_baseline_is_plain_attention_or_the_first_row():
@@ -204,6 +220,13 @@ def test_the_folds_of_a_seed_are_one_test_set(tmp_path):
     rows = [{**row, "data": "cr"} for row in rows]
     note = "Difference in all folds together from transformer: n = 21 sentences, 1 run of 2 folds, "
     assert footnote(rows, {"da": compared})[1].startswith(note + "tested over the same")
+
+
+def test_one_run_of_folds_is_not_tested_beside_several(tmp_path):
+    runs = {"transformer": [("aab", "ab"), ("abb", "ab")], "da": [("aaa", "aa")]}
+    rows = [folded(name, *each) for name, each in runs.items()]
+    add_comparisons(rows, [predicted(tmp_path / name, *each) for name, each in runs.items()])
+    assert "intervals" in rows[0] and "intervals" in rows[1] and "compared" not in rows[1]
 
 
 def test_missing_folds_are_counted():
