@@ -180,12 +180,12 @@ class Plan(ABC):
 
 def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:
     """Return the values of comma-separated names, in their order; all if there are none."""
-    known = {name.lower(): value for name, value in named.items()}
+    known = {name.lower(): value for name, value in named.items()} | dict(named)
     longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     name_at = re.compile(f"({longest_first})(?:,|$)")  # names may contain commas
     chosen, start = [], 0
     while start < len(wanted):
-        match = name_at.match(wanted.lower(), start)
+        match = name_at.match(wanted, start) or name_at.match(wanted.lower(), start)
         if match is None:
             unknown = f"there is no {kind} {wanted[start:].partition(',')[0]!r}"
             raise UsageError(f"--{kind}s {wanted}: {unknown}; known: {'; '.join(named)}")

@@ -147,7 +147,8 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
         if not word.startswith("--") or following.startswith("--")
     ]
     fingerprint = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
-    return re.sub(r"[^\w.,+-]", "_", "-".join([*values, fingerprint]))
+    name = re.sub(r"[^\w.,+-]", "_", "-".join([*values, fingerprint])).encode()
+    return (name[:-9][:246] + name[-9:]).decode(errors="ignore")  # file systems take 255 bytes
 
 
 def preset_of(words: Sequence[str]) -> list[str]:

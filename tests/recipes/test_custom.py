@@ -215,6 +215,19 @@ def test_rows_train_on_the_data_with_their_flags(folder):
     assert plan.data == folder / "fr-en" and str(plan.out) == "/out"
 
 
+def test_rows_that_differ_by_case_are_chosen_apart():
+    text = CLASSIFIERS.replace("  ALiBi:", "  transformer:")
+    for name, arch in (("Transformer", "transformer_classifier"), ("transformer", "dman_")):
+        (run,) = plan_of(text, "--rows", name).runs()
+        assert run.folder.parent.name.startswith(arch)
+
+
+def test_the_folder_of_a_row_with_long_flags_has_a_name_that_file_systems_take():
+    lines = (f"  {name}: --arch {name} --flag {'ü' * 200}{name}\n" for name in "abc")
+    names = {run.folder.parent.name for run in plan_of(CLASSIFIERS + "".join(lines)).runs()}
+    assert len(names) == 5 and 250 < max(len(name.encode()) for name in names) <= 255
+
+
 def test_a_table_warns_of_any_row_whose_data_was_replaced(folder, capsys):
     run, _ = plan_of(CLASSIFIERS, "--out", "out").runs()
     run = replace(run, folder=folder / run.folder)
