@@ -10,6 +10,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TypeVar
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_unsplit, locked
 from fairseq_posattn.recipes.options import Options
@@ -122,14 +123,17 @@ class Plan(ABC):
         if not options.tune or row.lead or row.baseline:
             return None
 
+        flags, all_updates = self._trial(row, 1, dataset).values["train"], options.flags
+        if self.recipe.custom and value_of(flags.split(), "--patience"):
+            all_updates += ("--patience", "-1")
+
         def run_of(rated: Row, seed: int) -> Run:
             # Trials do not depend on --seed, --seeds and --folds.
             trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
-            trial = replace(trial, folds=1, max_update=options.tune_updates)
+            trial = replace(trial, folds=1, max_update=options.tune_updates, flags=all_updates)
             same = type(self)(self.recipe, trial)  # type: ignore[call-arg]  # of a subclass
             return same._trial(rated, seed, dataset)
 
-        flags = self._trial(row, 1, dataset).values["train"]
         name = f"{dataset.name}, {row.name}" if dataset else row.name
         return tune(name, row, flags, options, run_of)
 

@@ -215,6 +215,14 @@ def test_rows_train_on_the_data_with_their_flags(folder):
     assert plan.data == folder / "fr-en" and str(plan.out) == "/out"
 
 
+def test_patience_ends_no_trial_of_a_rate_early():
+    text = FILE.replace("--lr 1e-3", "--lr-scheduler fixed --lr 1e-3 --patience 2")
+    plan = plan_of(text, "--tune", "1e-3,2e-3", "--tune-updates", "9", "--rows", "ALiBi")
+    ((trial, _),) = [tuning.runs for tuning in plan.tunings()]
+    assert words_of(trial).endswith("--patience -1")
+    assert words_of(plan.runs()[0]).count("--patience") == 1
+
+
 def test_rows_that_differ_by_case_are_chosen_apart():
     text = CLASSIFIERS.replace("  ALiBi:", "  transformer:")
     for name, arch in (("Transformer", "transformer_classifier"), ("transformer", "dman_")):
