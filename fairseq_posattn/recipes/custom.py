@@ -243,7 +243,7 @@ def read(path: Path) -> Recipe:
     if kind in PAIRS:
         return GenerationRecipe(*common, rows, _generation(source, corpora[0]), **more)
     datasets = tuple(_dataset(table, corpus) for corpus in corpora)
-    interval = table.interval or max(1, table.updates // 20)
+    interval = table.interval or (table.updates and max(1, table.updates // 20))
     length = table.epochs, table.updates, interval, table.seeds
     training = Training(table.training, table.batch_size or 64, table.max_tokens, *length)
     of_datasets = {dataset.name: training for dataset in datasets}

@@ -223,6 +223,12 @@ def test_patience_ends_no_trial_of_a_rate_early():
     assert words_of(plan.runs()[0]).count("--patience") == 1
 
 
+def test_a_trial_of_a_table_in_epochs_is_validated_at_its_end():
+    text = CLASSIFIERS.replace("--lr 1e-3", "--lr-scheduler fixed --lr 1e-3")
+    trials = plan_of(text, "--tune", "1e-3,2e-3", "--tune-updates", "9").tunings()[0].runs
+    assert "--max-update 9 --validate-interval-updates 9 " in words_of(trials[0])
+
+
 def test_rows_that_differ_by_case_are_chosen_apart():
     text = CLASSIFIERS.replace("  ALiBi:", "  transformer:")
     for name, arch in (("Transformer", "transformer_classifier"), ("transformer", "dman_")):
