@@ -248,6 +248,8 @@ KNOWN = {
         "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
         "${{optimization.lr}}"
     ),
+    r"ValidationError: Value '(.*)' of type '\w+' could not be converted to (\w+)\s+"
+    r"full_key: (?:\w+\.)*(\w+)": "--{2} {0}: it must be of type {1}",
     r"ConfigKeyError: Key '(.*)' not in '(\w+)'": "--{0}: {1} has no such setting",
     r"MissingMandatoryValue: Missing mandatory value: (?:\w+\.)*(\w+)": "--{0} is missing",
     r"InterpolationKeyError: Interpolation key '(\w+)\.(\w+)' not found(?s:.*)"

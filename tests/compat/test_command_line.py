@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, ValidationError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
@@ -308,6 +308,9 @@ Traceback (most recent call last):
 LR = "optimizer.lr is missing in the YAML file, where it has no default; that of "
 
 
+WRONG = "Value 'x' of type 'str' could not be converted to Integer"
+
+
 class ProcessException(Exception):
     """A stand-in of PyTorch's error of a spawned process."""
 
@@ -340,6 +343,10 @@ def raised(error, by_a_command=True):
         (
             ConfigKeyError("Key 'default' is not in struct\n    full_key: groups.default"),
             "--optimizer",
+        ),
+        (
+            ValidationError(f"{WRONG}\n    full_key: encoder_layers\n"),
+            "--encoder-layers x: it must",
         ),
         (ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"), LR),
         (ProcessException(CHILD.format("a.b.UsageError: --lr -1")), "--lr -1"),

@@ -8,7 +8,9 @@ import pytest
 import torch
 from classifier_builder import build as build_classifier
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.dataclass.initialize import add_defaults
 from fairseq.logging import metrics
+from omegaconf import OmegaConf
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 from torch import nn
@@ -237,6 +239,15 @@ def test_l2_all_is_the_weight_decay_of_pytorchs_adam():
 def test_unsuitable_tasks_and_numbers_of_classes_are_refused(name, num_classes, options, message):
     with pytest.raises(UsageError, match=f"^{message}"):
         build(name, num_classes, **options)
+
+
+@pytest.mark.parametrize("value", [True, 1])
+def test_files_of_settings_may_name_the_scores(value):
+    groups = {"criterion": "rating_regression", "task": "sentence_prediction"}
+    cfg = OmegaConf.create({group: {"_name": name} for group, name in groups.items()})
+    cfg.criterion.regression_target = value
+    add_defaults(cfg)
+    assert cfg.task.regression_target is True
 
 
 def test_a_model_without_the_head_is_refused():

@@ -207,8 +207,8 @@ class SentenceClassification(SentenceCriterion):
 class ScoreCriterionConfig(SentenceCriterionConfig):
     """Flags of both criterions. Tasks read ``regression_target`` to load scores, not classes."""
 
-    # An int: fairseq turns a bool with default True into a flag that sets it to False.
-    regression_target: int = flag(1, "may be omitted: targets are always scores", argparse_const=1)
+    # Any: fairseq turns a bool with default True into a flag that sets it to False.
+    regression_target: Any = flag(1, "may be omitted: targets are always scores", argparse_const=1)
 
 
 class RatingRegression(SentenceCriterion):
