@@ -10,6 +10,7 @@ from fairseq_posattn.text.lines import file_lines
 VECTORS = "glove.txt"  # beside dict.txt: a vector for each word, in GloVe's format with a header
 COVERAGE = "glove.json"  # the share of the training text's running words that had a vector
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
+MASK = "<mask>"  # which fairseq adds for classifiers: predictors read it as an unknown word
 
 
 def check_symbols(text: str, location: str, option: str) -> None:
@@ -41,7 +42,7 @@ def choose_words(
     chosen = {word: count for word, count in train.items() if count >= min_count or word in known}
     chosen |= {word: 0 for word in others if word in known and word not in chosen}
     ranked = sorted(chosen, key=lambda word: (-chosen[word], word))
-    return {word: chosen[word] for word in ranked if word not in SPECIAL}
+    return {word: chosen[word] for word in ranked if word not in (*SPECIAL, MASK)}
 
 
 def read_symbols(path: StrPath) -> list[str]:

@@ -110,7 +110,7 @@ def test_a_word_needs_occurrences_or_a_vector_and_fairseq_reads_them_in_order(tm
     others = Counter({"often": 1, "known": 9, "unseen": 2, "unseen-known": 1})
     chosen = choose_words(train, others, {"known", "unseen-known"}, min_count=2)
     assert chosen == {"often": 3, "known": 1, "unseen-known": 0}
-    counts = Counter({"b": 1, "</s>": 5, "<unk>": 2, "\xe9": 4, "a": 1})
+    counts = Counter({"b": 1, "</s>": 5, "<unk>": 2, "<mask>": 2, "\xe9": 4, "a": 1})
     write_dictionary(tmp_path / "dict.txt", choose_words(counts, {}, set(), 1))
     dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
     assert dictionary.symbols[dictionary.nspecial :] == ["\xe9", "a", "b"]
