@@ -29,7 +29,7 @@ from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.subwords import whole_words
-from fairseq_posattn.text.words import RULES, SENTENCE_SEPARATOR
+from fairseq_posattn.text.words import RULES
 
 Data = dict[str, Any]
 TRIED, LONGEST_EXAMPLE = 50, 20  # lines of a test set, and words of a line
@@ -92,12 +92,8 @@ class View:
                 with contextlib.suppress(OSError, UsageError):
                     for texts in itertools.islice(rows, TRIED):
                         if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
-                            return [self("\t".join(map(self.plain, texts)))]
+                            return [self("\t".join(texts))]
         return []
-
-    def plain(self, line: str) -> str:
-        """Return the plain text of a line of :attr:`test_files`."""
-        return line
 
     def notice(self, is_cut: bool) -> dict[str, str]:
         """Return the notice of a text that is longer than the model reads; empty for others."""
@@ -188,11 +184,19 @@ class ClassifierView(View):
         cfg: Any = trained.config
         self.about = f"{cfg.encoder}, {cfg.pooling} pooling"
 
-    def plain(self, line: str) -> str:
-        rules = self.predictor.rules
-        if self.predictor.rule_of_text().startswith("documents"):  # it splits sentences again
-            line = line.replace(f" {SENTENCE_SEPARATOR} ", "\n")
-        return whole_words(line, rules.subwords if rules else None)
+    def example(self) -> list[dict[str, Any]]:
+        predictor = self.predictor
+        kept = predictor.words, predictor.split
+        predictor.words, predictor.split = RULES["spaces"], str  # the file has tokens
+        try:
+            examples = super().example()
+        finally:
+            predictor.words, predictor.split = kept
+        kind = predictor.rules.subwords if predictor.rules else None
+        for shown in examples:
+            parts = (whole_words(part, kind) for part in shown["text"].split("\t"))
+            shown["text"] = "\t".join(parts)
+        return examples
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         notes = self.notes()

@@ -100,7 +100,7 @@ def test_a_short_text_of_the_test_set_is_an_example(kind, file, text, shown, tmp
         view.predictor.words = RULES["documents"]
         (data / file).write_text("a . <sep> b\n")
         (document,) = view.example()
-        assert document["text"] == "a .\nb" and len(document["rows"]["words"]) == 4
+        assert len(document["rows"]["words"]) == 4
 
 
 def test_the_example_is_read_where_the_data_was_in_training(tmp_path, monkeypatch):
