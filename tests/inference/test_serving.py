@@ -194,6 +194,21 @@ def test_limits_and_a_clean_end():
         assert server.wait(30) == 0
 
 
+def test_a_second_signal_ends_at_once(source):
+    limits = ("--max-waiting", "20000", "--max-body", "1000000")
+    with ThreadPoolExecutor(1) as threads, running(*limits) as (url, server):
+        fields = {"q": source * (20_000 // len(source)), "source": "de", "target": "en"}
+        answer = threads.submit(post, url, fields)
+        while metrics_of(url)["posattn_waiting"] == "0":
+            assert not answer.done()
+        for _ in range(2):
+            time.sleep(0.1)
+            server.send_signal(signal.SIGINT)
+        assert server.wait(2) == 130
+        assert answer.exception()
+        assert not server.stderr.read()
+
+
 def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
     async def fill():
         batches = Batches(translator, None, Limits(waiting=3), Counter())

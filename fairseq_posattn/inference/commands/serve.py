@@ -13,12 +13,14 @@ Several checkpoints of one model form an ensemble if colons separate them. The s
 encryption nor passwords: leave it on this machine, behind a server that has them.
 """
 
+import os
 import signal
 import socket
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
+from types import FrameType
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 
 def serve(args: Namespace) -> None:
-    """Load the models and answer requests until SIGTERM or SIGINT."""
+    """Load the models and answer requests until SIGTERM or SIGINT; a second one ends at once."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise UsageError(f"needs {' and '.join(missing)}: pip install {' '.join(missing)}")
     with _listen(args.host, args.port) as listener:
@@ -63,6 +65,13 @@ def serve(args: Namespace) -> None:
             translation.load(split_checkpoints(checkpoints), args.data, **settings)
             for checkpoints in args.checkpoints
         ]
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                if self.should_exit:  # uvicorn would print tracebacks and wait for the translation
+                    os._exit(128 + sig)
+                super().handle_exit(sig, frame)
+
         app = application(translators, Limits(args.batch_size, args.max_waiting, args.max_body))
         # uvicorn raises the signal again that ended it.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -71,7 +80,7 @@ def serve(args: Namespace) -> None:
         names = ", ".join("-".join(languages_of(translator)) for translator in translators)
         print(f"serving {names} at {at}", file=sys.stderr, flush=True)
         config = uvicorn.Config(app, log_level="warning", access_log=False)
-        uvicorn.Server(config).run(sockets=[listener])
+        Server(config).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
