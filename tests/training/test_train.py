@@ -9,8 +9,10 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fairseq_posattn.cli import main
 from fairseq_posattn.common.cli import value_of
@@ -121,6 +123,16 @@ def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
     assert (int(value_of(flags, "--max-tokens")), int(value_of(flags, "--update-freq"))) == expected
     assert ("--cpu" in flags) == (not gpus)
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
+
+
+@pytest.mark.parametrize(("major", "expected"), [(7, "--fp16"), (8, "--bf16")])
+def test_a_gpu_that_only_emulates_bfloat16_trains_in_float16(monkeypatch, major, expected):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    properties = SimpleNamespace(major=major)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda device: True)
+    assert expected in batches(Size("dman_iwslt_de_en", 4096, ""), [16])
 
 
 def test_a_batch_has_room_for_the_longest_text(make):

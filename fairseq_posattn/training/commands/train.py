@@ -185,7 +185,9 @@ def batches(size: Size, gpus: Sequence[int], longest: int = LONGEST) -> list[str
     if gpus:
         import torch
 
-        device = ["--bf16" if torch.cuda.is_bf16_supported() else "--fp16", "--num-workers", "2"]
+        # GPUs before compute capability 8.0 emulate bfloat16, slower than float32.
+        multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
+        device = ["--bf16" if multiplies else "--fp16", "--num-workers", "2"]
     if not size.tokens:
         return device
     most, workers = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS, max(1, len(gpus))
