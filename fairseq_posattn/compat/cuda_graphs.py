@@ -105,8 +105,11 @@ class Graphs:
 
 
 def graphs_of(model: Any, criterion: Any, optimizer: Any, sample: dict[str, Any]) -> Graphs | None:
-    """Return the graphs of a model that ``trains_by_graphs``; None for a shape's first batch."""
-    if not getattr(model, "trains_by_graphs", False):
+    """Return the graphs of a model that ``trains_by_graphs``; None for a shape's first batch.
+
+    None for a model with hooks, as fairseq searches for a NaN: a graph does not run them.
+    """
+    if not getattr(model, "trains_by_graphs", False) or model._forward_hooks:
         return None
     if not hasattr(optimizer, "graphs"):
         optimizer.graphs = Graphs(model, criterion, optimizer)

@@ -170,6 +170,7 @@ GRAPHS = TRAIN | OURS | {"cuda_graphs": True, "cpu": False}
         ({"criterion": "adaptive_loss"}, "needs --criterion cross_entropy or label_smo"),
         ({"report_accuracy": True}, "cannot be used with --report-accuracy; leave one of them"),
         ({"encoder_layerdrop": 0.1}, "cannot be used with --encoder-layerdrop"),
+        ({"offload_activations": True}, "cannot be used with --offload-activations"),
     ],
 )
 def test_what_cuda_graphs_cannot_record_is_refused_in_one_line(changed, words, monkeypatch):

@@ -10,6 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
+from fairseq.nan_detector import NanDetector
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 
@@ -143,3 +144,13 @@ def test_batches_of_further_shapes_are_trained_without(make_trainer, recorded, m
     trainer = make_trainer("--cuda-graphs")
     train(trainer, make_trainer.batches)
     assert len(recorded) == 1
+
+
+def test_a_nan_is_searched_without_graphs(make_trainer, recorded):
+    """A graph runs no hooks, and those of the search synchronize, which none can record."""
+    trainer, batch = make_trainer("--cuda-graphs"), make_trainer.batches[0]
+    train(trainer, [batch] * 2)
+    arguments = trainer.model, trainer.criterion, trainer.optimizer, batch
+    assert len(recorded) == 1 and cuda_graphs.graphs_of(*arguments)
+    with NanDetector(trainer.model):
+        assert cuda_graphs.graphs_of(*arguments) is None

@@ -126,8 +126,8 @@ def graph_mistakes(s: checks.Settings) -> Iterator[str]:
         known = sorted(checks.registries()["criterion"])
         losses = [name for name in known if checks.behavior_of(name) in cuda_graphs.LOSSES]
         yield f"{start}it needs --criterion {' or '.join(losses)}, not {s.criterion}"
-    others = "amp checkpoint_activations encoder_layerdrop decoder_layerdrop report_accuracy"
-    for name in others.split():
+    others = "amp checkpoint_activations offload_activations encoder_layerdrop decoder_layerdrop"
+    for name in (*others.split(), "report_accuracy"):
         if s.get(name):
             yield f"{start}it cannot be used with {checks.flag(name)}; leave one of them out"
 
