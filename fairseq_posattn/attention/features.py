@@ -34,6 +34,10 @@ def attend_by_features(
         query, key: ``[B, H, T, F]``, with the features of biases; their products are not scaled.
         key_bias: ``b``, the same for all queries, ``[B or 1, H, Tk]`` in float32 at least.
     """
+    device = query.device.type
+    if device != "meta" and torch.is_autocast_enabled(device) and query.dtype != torch.float64:
+        # PyTorch's fused attention would do this later, and round the biases.
+        query, key, value = (x.to(torch.get_autocast_dtype(device)) for x in (query, key, value))
     queries, keys, padding = query.size(-2), key.size(-2), call.key_padding_mask
     causal, blocked = call.causal and queries > 1, None
     if padding is not None and causal:  # PyTorch takes no mask beside causality
@@ -107,6 +111,8 @@ def add_squares(
         position: x of the keys, ``[B or 1, Tk]``. center, deviation: c and sigma, ``[B, H, Tq]``.
     """
     if is_traced() or is_transformed() or key.device.type != "cpu" or key.element_size() < 4:
+        return None
+    if torch.is_autocast_enabled("cpu"):  # to half precision
         return None
     error = (center.detach() / deviation.detach()).square() * torch.finfo(key.dtype).eps
     if not (error < LARGEST_ERROR).all():

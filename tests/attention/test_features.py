@@ -53,6 +53,18 @@ def test_long_texts_in_half_precision(name, dtype, causal):
     assert_rounded(output, expected, tensors_of(arguments), tensors_of(exact), 16)
 
 
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("name", ["alibi", "gaussian"])
+def test_autocast_of_long_texts_rounds_no_bias(name, dtype):
+    arguments = CASES[name].arguments(Sizes(1, 2, 1000, 1000, 8), torch.float32, DEVICE)
+    arguments = {n: tensor.detach() for n, tensor in arguments.items()}
+    with torch.autocast(DEVICE, dtype):
+        output = CASES[name](arguments, impl="sdpa", **options_of(name))
+    expected = CASES[name](arguments, impl="reference", **options_of(name))
+    tolerance = {"rtol": 0, "atol": 4 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(output.float(), expected, **tolerance)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", ["tener", "alibi", "forget"])
