@@ -95,6 +95,8 @@ class Runner:
                     fix = f"remove {run.folder} to train again"  # a finished run without it
                     fix = f"--steps {before} makes it" if self._steps else fix
                     raise UsageError(f"there is no {step.needs}: {fix}")
+                if step.name == "generate":
+                    run.result.unlink(missing_ok=True)  # of outputs that are now replaced
                 self._run_step(name, run, step, device, progress)
                 if step.name in ("score", "test"):
                     self.say(f"{name}: {results.record(run)}{progress.left()}")

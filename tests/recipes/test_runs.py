@@ -143,6 +143,14 @@ def test_a_missing_checkpoint_is_one_line(run, steps, fix):
         Runner("table", steps, False, {}).run_all([replace(run, steps=(step,))], [{}])
 
 
+def test_a_killed_repetition_of_the_output_leaves_no_result(run):
+    step = Step("generate", ("python", "-c", "import os; os.kill(os.getpid(), 9)"))
+    run.result.write_text("{}")
+    with pytest.raises(UsageError, match="generate was ended by a signal"):
+        Runner("table", ("generate",), False, {}).run_all([replace(run, steps=(step,))], [{}])
+    assert not run.result.exists()
+
+
 def training_step(run, program="print()"):
     return Step("train", ("python", "-c", program), run.folder / "log", done=run.folder / "done")
 
