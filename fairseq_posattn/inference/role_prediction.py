@@ -74,7 +74,7 @@ class RolePredictor(LineReader):
         if not separator:
             positions = "the positions of the predicates, from 0, separated by commas"
             raise UsageError(f"a line needs {positions}, a TAB and the sentence")
-        rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
+        rest = sentence.rpartition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
             outside = f"outside the sentence of {counted(len(words), 'word')}, counted from 0"

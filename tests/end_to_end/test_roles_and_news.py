@@ -90,8 +90,14 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
 
 def test_lines_may_give_the_predicates(tagger):
     predictor = prediction.load(tagger[0])
-    lines = [b"1\tba verb de\n", b"\n", b"1,2\tba verb verb de\n"]
-    ((first, blank, both),) = predictor.read_groups([lines], "typed")
+    lines = [
+        b"1\tba verb de\n",
+        b"\n",
+        b"1,2\tba verb verb de\n",
+        b"1 a verb ||| b ||| O B-V O O\n",
+    ]
+    ((first, blank, both, prepared),) = predictor.read_groups([lines], "typed")
+    assert prepared.words == ("a", "verb", "|||", "b")
     assert str(first) == "[A0 ba] [V verb] [A1 de]"
     assert str(blank) == ""
     assert str(both).count("\t") == 1
