@@ -216,8 +216,8 @@ KNOWN = {
     r"Exception: Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip": (
         "sentence {0}, counted from 0, is too long: it has {1} tokens and the model takes "
         "{2}; train with a greater --max-source-positions and --max-target-positions (language "
-        "models: --tokens-per-sample), cut sources of binarized data to N tokens with "
-        "--truncate-source --max-source-positions N, or leave it out with "
+        "models: --tokens-per-sample, taggers: --max-positions), cut sources of binarized data "
+        "to N tokens with --truncate-source --max-source-positions N, or leave it out with "
         "--skip-invalid-size-inputs-valid-test"
     ),
     r"Exception: The dataset is empty": "no sentence is left: all are too long, or there is none",

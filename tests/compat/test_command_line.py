@@ -359,6 +359,11 @@ def test_a_mistake_is_explained(error, line):
     assert raised(error, by_a_command=False) is None
 
 
+def test_the_length_of_taggers_is_among_those_to_raise():
+    size = "Size of sample #0 is invalid (=31) since max_positions=30, skip this example"
+    assert "taggers: --max-positions" in raised(Exception(size))
+
+
 @pytest.mark.parametrize(
     "error",
     [
