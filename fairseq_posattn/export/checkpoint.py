@@ -63,8 +63,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     ``decoding`` are defaults of ``generate`` with fairseq's names and meaning, such as ``beam``.
     """
     target = Path(folder).absolute()  # "." has no name
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise UsageError(f"{folder}: exists and is not empty; name another folder")
+    _require_empty(target, folder)
     trained = load(str(checkpoint), data)
     if isinstance(trained.model, PosAttnTransformer):
         collect: Callable[[TrainedModel], Parts] = partial(_seq2seq, decoding=decoding)
@@ -84,6 +83,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             part.mkdir()
             exported = _write(trained, collect(trained), part)
             mode = (part / "vocab.json").stat().st_mode
+            _require_empty(target, folder)  # another export may have ended meanwhile
             target.mkdir(exist_ok=True)
             # A shell may be in the target. config.json is last: without it no folder is loaded.
             for file in sorted(part.iterdir(), key=lambda file: file.name == "config.json"):
@@ -93,6 +93,11 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{folder} cannot be written: {reason}") from error
+
+
+def _require_empty(target: Path, folder: str) -> None:
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        raise UsageError(f"{folder}: exists and is not empty; name another folder")
 
 
 def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:

@@ -1,6 +1,7 @@
 """``posattn export``: its folder, its model card and its errors."""
 
 import errno
+import json
 import os
 import re
 import shlex
@@ -133,6 +134,22 @@ def test_other_scores_are_not_exported(path, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="cannot be exported: its scores would differ by up to"):
         checkpoint.export(path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.slow
+def test_an_export_that_ended_meanwhile_is_not_replaced(path, tmp_path, monkeypatch):
+    folder = tmp_path / "out"
+    write = checkpoint._write
+
+    def after_another(*arguments):
+        monkeypatch.setattr(checkpoint, "_write", write)
+        checkpoint.export(path, folder, beam=3)
+        return write(*arguments)
+
+    monkeypatch.setattr(checkpoint, "_write", after_another)
+    with pytest.raises(UsageError, match="out: exists and is not empty; name another folder"):
+        checkpoint.export(path, folder)
+    assert json.loads((folder / "generation_config.json").read_text())["num_beams"] == 3
 
 
 @pytest.mark.slow
