@@ -27,9 +27,10 @@ NAMES["label_dictionary"] = "labels"
 
 def fingerprints(task: Any) -> dict[str, str]:
     """Return the SHA-256 of the ordered symbols of each dictionary of a task."""
-    result = {}
-    # building a model of online_backtranslation adds symbols to its dictionary
-    for name in () if hasattr(task, "mono_langs") else NAMES:
+    result: dict[str, str] = {}
+    if hasattr(task, "mono_langs"):  # building a model of online_backtranslation adds symbols
+        return result
+    for name in NAMES:
         try:
             dictionary = getattr(task, name, None)
         except (NotImplementedError, KeyError):  # tasks without text, or with several languages

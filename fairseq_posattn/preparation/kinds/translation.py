@@ -76,7 +76,7 @@ class PairPreparation(Preparation):
         if isinstance(corpus, SummarizationCorpus):
             corpus = replace(corpus, subwords=options.subwords)
             names = ["cased", "wordpiece_vocabulary", *([] if corpus.recipe else ["strip_accents"])]
-            [*flags] = (f"--{name.replace('_', '-')}" for name in names if getattr(options, name))
+            flags = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
             if flags and corpus.subwords != "wordpiece":
                 raise UsageError(f"{flags[0]}: needs --subwords wordpiece; add that, or remove it")
         super().__init__(corpus, options)
