@@ -31,7 +31,7 @@ def rotary_attention(
     """Return ``softmax(A) V``, ``A[t, s] = (R_t q_t) (R_s k_s) / sqrt(D)`` (eq. 16).
 
     Args:
-        base: feature pair m turns by ``base^(-2m/D)`` per position; default 10,000.
+        base: feature pair m turns by ``base^(-2m/D)`` per position (odd D less 1); default 10,000.
         rotated_keys: the keys are rotated already (:func:`rotate`), as in a cache; default False.
     """
     key = key if rotated_keys else rotate(key, 0, base)

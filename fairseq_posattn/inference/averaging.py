@@ -64,7 +64,10 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def essentials(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what averaged checkpoints must share: shapes, and settings that matter in use."""
+    """Return what averaged checkpoints must share: shapes, settings that matter in use, the start.
+
+    Weights that started from different random ones have no useful mean.
+    """
     options, task = saved_group(state, "model"), saved_group(state, "task")
     arch = options.get("_name") or options.get("arch")
     # Those of older models are all flags of a command, with "arch".
@@ -76,6 +79,8 @@ def essentials(state: dict[str, Any]) -> dict[str, Any]:
         if all_count or is_structural(str(name), arch)
     }
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
+    if not saved_group(state, "checkpoint").get("finetune_from_model"):
+        shared["--seed"] = saved_group(state, "common").get("seed")
     known = (state.get("extra_state") or {}).get(KEY) or {}
     shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}
     for name, weight in state["model"].items():

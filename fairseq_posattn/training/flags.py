@@ -162,6 +162,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "features of the encoder's output, all heads or directions; 0 for those of a token "
         "embedding (disan, bi_blosan: twice as many)",
         at_least=0,
+        unread_with=("--encoder none",),
     )
     encoder_sublayers: str = flag(
         "san,ffn",

@@ -168,6 +168,11 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             ["--mtsa-masks none changes nothing: it is for mtsa, and this model has cross, dman, "],
         ),
         ("mpsan_classifier", HEADS, ["--encoder-attention-heads 8 changes nothing: it is for tra"]),
+        (
+            "mpsan_classifier",
+            {"encoder": "none", "encoder_hidden_dim": 8},
+            ["--encoder-hidden-dim 8 changes nothing: there is --encoder none"],
+        ),
         ("multi_head_classifier", HEADS, []),
         ("transformer", HEADS, []),
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}, []),  # the default

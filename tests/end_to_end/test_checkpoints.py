@@ -149,6 +149,7 @@ def test_average_refuses_the_weights_that_loading_refuses(weight, reason, tmp_pa
         ("model", "activation_fn", "gelu", "--activation-fn is gelu, but relu"),
         ("task", "source_lang", "en", "--source-lang is en, but "),
         ("dictionaries", "target_dictionary", "0" * 64, "the dictionary of target words is 0000"),
+        ("common", "seed", 77, "--seed is 77, but"),
         ("model", "dropout", 0.7, None),
         ("model", "attention_impl", "reference", None),
     ],
@@ -167,6 +168,15 @@ def test_only_checkpoints_of_one_model_are_averaged(
     assert (status, output.exists()) == ((1, False) if message else (0, True))
     assert len(errors) == bool(message)
     assert not message or f"error: {other}: {message}" in errors[0] and str(first) in errors[0]
+
+
+def test_fine_tuned_models_with_other_seeds_are_averaged(tmp_path):
+    for seed in (1, 2):
+        cfg = {"common": {"seed": seed}, "checkpoint": {"finetune_from_model": "start.pt"}}
+        state = {"cfg": cfg, "model": {"weight": torch.tensor([float(seed)])}}
+        torch.save(state, tmp_path / f"{seed}.pt")
+    mean = averaging.average_checkpoints([tmp_path / "1.pt", tmp_path / "2.pt"])
+    assert mean["model"]["weight"].item() == 1.5
 
 
 def test_options_of_fairseqs_older_models_are_compared(tmp_path):

@@ -5,7 +5,7 @@
 
 The result has the settings of the newest checkpoint and no optimizer state: use it to translate, to
 validate and with --finetune-from-model, not to resume training. Checkpoints whose model, languages
-or dictionaries differ are refused.
+or dictionaries differ are refused, and of different seeds, unless they were fine-tuned.
 """
 
 from argparse import ArgumentError, Namespace
