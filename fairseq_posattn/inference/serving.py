@@ -19,7 +19,8 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.hypotheses import Translation
+from fairseq_posattn.inference.hypotheses import BLANK, Translation
+from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.inference.tokens import Line
 from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.text.languages import code_of, file_code, name_of
@@ -38,7 +39,7 @@ METRICS = {  # by name: its kind for Prometheus, and its description
 
 @dataclass(frozen=True)
 class Limits:
-    batch: int = 32  # lines that are translated together, unless one request has more
+    batch: int = 32  # lines of a request that are translated together, before other requests
     waiting: int = 1024  # lines of all requests that wait for their translation
     body: int = 1 << 20  # bytes of a request
 
@@ -65,11 +66,15 @@ class Batches:
                 raise Refused(400, f"q: {text[:40]!r}... {reason}")
         if self.counts["waiting"] + len(lines) > most:
             raise Refused(429, "too many texts are waiting; try again later")
-        result: asyncio.Future[list[Translation]] = asyncio.get_running_loop().create_future()
+        results, loop = [BLANK] * len(lines), asyncio.get_running_loop()
         self.counts["waiting"] += len(lines)
-        try:
-            self.queue.put_nowait((lines, result))
-            return await result
+        try:  # a batch at a time: shorter requests need not wait for all of them
+            for rows in batches([len(line.tokens) for line in lines], self.limits.batch):
+                result: asyncio.Future[list[Translation]] = loop.create_future()
+                self.queue.put_nowait(([lines[row] for row in rows], result))
+                for row, translation in zip(rows, await result, strict=True):
+                    results[row] = translation
+            return results
         finally:
             self.counts["waiting"] -= len(lines)
 

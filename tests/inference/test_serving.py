@@ -221,6 +221,22 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
     assert asyncio.run(fill()) == 429
 
 
+def test_a_short_request_need_not_wait_for_a_long_one(translator, source):
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            batches = Batches(translator, pool, Limits(batch=2), Counter())
+            waiting = [batches.translate(some) for some in (["", *source[:6]], source[6:7])]
+            long, short = map(asyncio.create_task, waiting)
+            task = asyncio.create_task(batches.run())
+            await short
+            assert not long.done()
+            answers = [line.text for line in [*await long, *short.result()]]
+            task.cancel()
+        assert answers == ["", *EXPECTED[:7]]
+
+    asyncio.run(ask())
+
+
 def test_an_error_of_any_kind_is_an_answer(translator, monkeypatch):
     """Check that the next request is answered, too."""
 
