@@ -407,4 +407,4 @@ def check(path: Path, plan: Plan) -> None:
 def example() -> str:
     """Return a file with ten lines, and a comment for each key."""
     about = (f"#   {field.name}: {field.metadata['help']}" for field in fields(CustomTable))
-    return "\n".join([EXAMPLE + "\n# All keys; docs/recipes.md explains them:", *about]) + "\n"
+    return "\n".join([EXAMPLE + "\n# All keys:", *about]) + "\n"

@@ -25,6 +25,7 @@ SCORING = re.compile(
     r"by-length \d+(,\d+)*|stemming|no-stemming))*"
 )
 SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --by-length, --words"
+SCORING_HELP += ", --eos, --stemming, --no-stemming"
 # Lines "S-12", "H-12"... of the same sentence stay together; a shard's BLEU is left out.
 MERGE = 'grep -ahv "^Generate " "$@" | sort -s -t- -k2,2n'
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
