@@ -37,7 +37,7 @@ class Corpus:
     local_files: Callable[[Namespace], Archive | None] = lambda options: None  # named by options
     word_rule: str  # name of the tokenization rule
     published: Mapping[str, int | str] = field(default_factory=dict)  # examples by split, if known
-    recipe: str | None = None  # recipe that trains on it; None for custom corpora
+    recipe: str | None = None  # that trains on it; "" for no paper's data, None for custom corpora
     metrics: tuple[str, ...]  # metrics that compare its models
     min_count: int = 1  # training occurrences that a word without a vector needs
     flags: Mapping[str, str] = field(default_factory=dict)  # options without a value: help

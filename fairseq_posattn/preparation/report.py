@@ -126,7 +126,7 @@ def next_commands(
     data = ["--data", shown(dest)]
     if not corpus.sides:  # its recipe finds data sets by their folders' names
         data = ["--datasets", corpus.name, "--data", shown(dest.parent)]
-    if corpus.recipe is not None and (corpus.sides or dest.name == corpus.name):
+    if corpus.recipe and (corpus.sides or dest.name == corpus.name):
         words = ["posattn", "recipe", corpus.recipe, *data]
         print(f"or, for the paper's table,\n    {shlex.join(words)}")
     return train

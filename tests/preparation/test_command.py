@@ -4,12 +4,13 @@ import dataclasses
 import os
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.preparation import report
+from fairseq_posattn.preparation import report, segmentation
 from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.commands.prepare import KINDS, prepare
 from fairseq_posattn.preparation.pipeline import Preparation
@@ -101,6 +102,39 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     trainings = [line for line in printed if "--save-dir" in line.split()]
     assert trainings
     assert all(RETENTION & set(line.split()) for line in trainings)
+    folders = {Path(shlex.split(line)[1]).resolve() for line in trainings}
+    assert all(folder.is_relative_to(dest.resolve()) for folder in folders)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "recipe"),
+    [
+        ("translation", "wmt14_en_de", ""),
+        ("translation", "wmt14_en_de --news-commentary v13", "mtsa/table6_setup2"),
+        ("classification", "sst2", "da_transformer/table4_sst_snli"),
+        ("classification", "sst2 --phrases", ""),
+        ("classification", "sst5", ""),
+        ("classification", "sst5 --weighted-phrases", "mpsan/table1_sst"),
+        ("classification", "trec --fine", ""),
+        ("classification", "trec --language-model gpt", ""),
+        ("classification", "amazon_electronics --binary", ""),
+        ("classification", "snli --released-form", ""),
+        ("tagging", "ewt --all-predicates", ""),
+    ],
+)
+def test_a_recipe_is_advised_only_for_its_own_data(kind, words, recipe, monkeypatch):
+    """Record the corpus; of snli --released-form the recipe takes another folder by default."""
+    advised, entry = [], KINDS[kind]
+
+    def record(preparation):
+        advised.append(preparation.corpus.recipe)
+        return []
+
+    monkeypatch.setattr(entry.preparation, "prepare", record)
+    gpt = SimpleNamespace(settings={})
+    monkeypatch.setattr(segmentation, "GptSubwords", lambda options: gpt)
+    assert prepare(kind, words.split()) == 0
+    assert advised == [recipe]
 
 
 def test_a_limited_run_warns_of_no_counts(capsys):

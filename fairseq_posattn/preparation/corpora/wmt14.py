@@ -32,6 +32,8 @@ from fairseq_posattn.text.moses import MOSES_RATIO, RATIO
 LANGUAGES = ("en", "de")
 LONGEST = 250
 VERSIONS = ("v9", "v12", "v13")  # of News Commentary
+# By version, --max-words and --keep-hyphens
+RECIPES = {("v12", 80, False): "dman/wmt14_base", ("v13", None, False): "mtsa/table6_setup2"}
 # Numbers of pairs: before cleaning, and of the papers
 RAW: dict[str, dict[str, int | str]] = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}
 PUBLISHED: dict[str, int | str] = {"train": "4.5M", "valid": 3_000, "test": 3_003}
@@ -94,6 +96,5 @@ def changes(options: Namespace) -> dict[str, Any]:
         changed["ratio"] = None
     if options.max_words:
         changed |= {"longest": None, "longest_words": options.max_words, "ratio": MOSES_RATIO}
-    if (version, options.max_words, options.keep_hyphens) == ("v12", 80, False):
-        changed["recipe"] = "dman/wmt14_base"
-    return changed
+    form = version, options.max_words, options.keep_hyphens
+    return {**changed, "recipe": RECIPES.get(form, "")}

@@ -76,7 +76,7 @@ class ClassificationPreparation(Preparation):
             options = Namespace(**{**vars(options), "cased": not template.rules.lower})
             self.kind = segmentation.ModelSubwords(template)
         elif options.language_model:
-            corpus = replace(corpus, subwords=gpt.SUBWORDS)
+            corpus = replace(corpus, subwords=gpt.SUBWORDS, recipe=corpus.recipe and "")
             self.kind = segmentation.GptSubwords(options)
         elif corpus.subwords:  # they lose nothing
             changed = {"cased": True, "bpe_operations": corpus.bpe_operations}
