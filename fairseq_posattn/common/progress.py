@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,7 +124,13 @@ def python_environment() -> dict[str, str]:
 
 def ending_with_this(number: signal.Signals) -> Callable[[], object]:
     """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
-    return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)
+    return partial(_end_with, os.getpid(), number)
+
+
+def _end_with(parent: int, number: signal.Signals) -> None:
+    _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)
+    if os.getppid() != parent:  # it has ended already
+        os.kill(os.getpid(), number)
 
 
 def map_lines(
@@ -160,7 +167,8 @@ def map_chunks(
         yield from ([function(line) for line in chunk] for chunk in chunks)
         return
     context = multiprocessing.get_context(method)
-    executor = ProcessPoolExecutor(jobs, context, _start_worker, (function,))
+    start = (function, ending_with_this(signal.SIGKILL))
+    executor = ProcessPoolExecutor(jobs, context, _start_worker, start)
     pending: deque[Future[list[Result]]] = deque()
     try:
         for chunk in chunks:
@@ -177,11 +185,11 @@ def map_chunks(
         executor.shutdown(cancel_futures=True)
 
 
-def _start_worker(function: Callable[[Any], Any]) -> None:
+def _start_worker(function: Callable[[Any], Any], end_with_parent: Callable[[], object]) -> None:
     global _function
     _function = function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
-    ending_with_this(signal.SIGKILL)()
+    end_with_parent()
 
 
 def _work(chunk: list[Any]) -> list[Any]:

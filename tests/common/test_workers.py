@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,33 @@ def test_workers_end_with_the_process_that_started_them(stop):
     finally:
         process.kill()
     assert process.returncode
+
+
+SLOW_TO_START = """
+    import os, time
+    from fairseq_posattn.common.progress import map_chunks
+
+    print(os.getpid(), flush=True)
+    time.sleep(2)  # a spawned worker imports this file first
+
+    if __name__ == "__main__":
+        list(map_chunks(abs, iter([[1]]), 2, "spawn"))
+"""
+
+
+def test_a_spawned_worker_ends_if_its_parent_was_killed_as_it_started(tmp_path):
+    (tmp_path / "slow.py").write_text(textwrap.dedent(SLOW_TO_START))
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "slow.py"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        _, worker = (int(process.stdout.readline()) for _ in range(2))
+        process.kill()
+        process.communicate(timeout=30)  # once the pipe's last writer has ended
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
