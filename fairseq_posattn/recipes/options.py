@@ -17,9 +17,10 @@ from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecip
 STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
-FOLDER: dict[str, Any] = {"metavar": "FOLDER", "type": Path}
-COUNT: dict[str, Any] = {"metavar": "N", "type": positive}
-NATURAL: dict[str, Any] = {"metavar": "N", "type": natural}
+# Arguments for argparse by the type of a field, unless its metadata has others.
+VALUES: dict[Any, dict[str, Any]] = {bool: {"action": "store_true"}}
+VALUES |= dict.fromkeys((int, int | None), {"metavar": "N", "type": positive})
+VALUES |= {Path | None: {"metavar": "FOLDER", "type": Path}}
 # Flags of fairseq-train that are refused after --, such as one seed for all runs, and the options.
 INSTEAD = {"--seed": "--seed or --seeds", "--save-dir": "--out", "--cpu": "--cpu"}
 INSTEAD |= {"--fp16": "--precision fp16", "--bf16": "--precision bf16"}
@@ -53,14 +54,13 @@ class Options:
     depend on the recipe.
     """
 
-    data: Path | None = flag(None, "{data}", **FOLDER, prepares=True)
+    data: Path | None = flag(None, "{data}", prepares=True)
     prepare: bool = flag(False, "{prepare}", prepares=True)
-    out: Path | None = flag(None, "checkpoints, results and the table (default: {out})", **FOLDER)
+    out: Path | None = flag(None, "checkpoints, results and the table (default: {out})")
     rows: str = flag("", "names of rows, separated by commas (default: all)", metavar="LIST")
     source: Path | None = flag(
         None,
         "prepare the published data in this folder, without downloading",
-        **FOLDER,
         only=GenerationRecipe,
         prepares=True,
     )
@@ -74,12 +74,12 @@ class Options:
     seed: int | None = flag(
         None,
         "train with this random seed only; the table shows the mean of all finished seeds",
-        **NATURAL,
+        type=natural,
     )
-    seeds: int | None = flag(
-        None, "train each model with the seeds 1 to N (default: {seeds})", **COUNT
+    seeds: int | None = flag(None, "train each model with the seeds 1 to N (default: {seeds})")
+    gpus: int | None = flag(
+        None, "GPUs for a training, 0 for the CPU (default: {gpus})", type=natural
     )
-    gpus: int | None = flag(None, "GPUs for a training, 0 for the CPU (default: {gpus})", **NATURAL)
     cpu: bool = flag(False, "train on the CPU even if there is a GPU, as --gpus 0")
     launcher: str = flag(
         "",
@@ -99,14 +99,12 @@ class Options:
     time: int = flag(
         1440,
         "minutes of a job before it is requeued and resumes, for --executor (default: 1440)",
-        **COUNT,
     )
-    cores: int = flag(4, "processor cores of a job, for --executor (default: 4)", **COUNT)
+    cores: int = flag(4, "processor cores of a job, for --executor (default: 4)")
     shards: int = flag(
         1,
         "parts of each test set that are generated at the same time, each a job of --executor; "
         "their outputs are merged in order (default: 1)",
-        **COUNT,
         only=GenerationRecipe,
     )
     small: bool = flag(False, "smaller models, for a CPU", only=GenerationRecipe, in_command=True)
@@ -123,7 +121,6 @@ class Options:
         None,
         "updates of training (default: {length}); a longer run continues from the last checkpoint "
         "of a shorter training",
-        **COUNT,
         only=GenerationRecipe,
         in_command=True,
     )
@@ -136,21 +133,18 @@ class Options:
     folds: int | None = flag(
         None,
         "run the first N folds of a ten-fold cross validation (default: all)",
-        **COUNT,
         only=ClassificationRecipe,
     )
     epochs: int | None = flag(
         None,
         "epochs of training (default: the paper's epochs or updates); a longer run continues from "
         "the last checkpoint of a shorter training",
-        **COUNT,
         only=ClassificationRecipe,
         in_command=True,
     )
     jobs: int = flag(
         1,
         "models to train concurrently; they share the GPUs (default: 1)",
-        **COUNT,
         also="--parallel",
     )
     precision: str = flag(
@@ -173,14 +167,12 @@ class Options:
     tune_updates: int | None = flag(
         None,
         "updates of each trial; far fewer than in the row's training favor large rates",
-        **COUNT,
         in_command=True,
     )
     tune_seeds: int = flag(
         1,
         "try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed "
         "diverges is rejected (default: 1)",
-        **COUNT,
         in_command=True,
     )
     tiny: bool = flag(
@@ -290,7 +282,7 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
         if is_unused or field.name == "small" and getattr(recipe, "small", None) is None:
             continue
         for_argparse = field.metadata.keys() & {"metavar", "type", "choices"}
-        settings = {key: field.metadata[key] for key in for_argparse} or {"action": "store_true"}
+        settings = {**VALUES.get(field.type, {}), **{k: field.metadata[k] for k in for_argparse}}
         names = filter(None, (_flag(field.name), field.metadata.get("also")))
         parser.add_argument(*names, help=field.metadata["help"].format(**values), **settings)
     about = "flags of fairseq-train, added to every row's after the recipe's"
