@@ -31,6 +31,14 @@ def assert_same_with_gradients(output, expected, tensors, exact=None, **toleranc
     torch.testing.assert_close(*results, check_dtype=exact is tensors, **tolerances)
 
 
+def assert_same_model(output, expected, parameters, **tolerances):
+    """Compare outputs and the gradients of named parameters."""
+    torch.testing.assert_close(output, expected, **tolerances)
+    both = (gradients(result, [*parameters.values()]) for result in (output, expected))
+    for name, ours, theirs in zip(parameters, *both, strict=True):
+        torch.testing.assert_close(ours, theirs, **tolerances, msg=lambda m, n=name: f"{n}: {m}")
+
+
 def assert_rounded(output, expected, tensors, exact, roundings):
     """Compare with float64; allow so many roundings of the largest number of each tensor."""
     results = (output, *gradients(output, tensors)), (expected, *gradients(expected, exact))

@@ -187,11 +187,6 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
         ("posattn_transformer", LEARNED | {"decoder_sublayers": "rpr,cross,ffn"}, []),
         (
             "posattn_transformer",
-            LEARNED | {"encoder_sublayers": "san,rpr,ffn"},
-            ["--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no pos"],
-        ),
-        (
-            "posattn_transformer",
             LEARNED | {"no_token_positional_embeddings": True},
             ["--encoder-learned-pos True changes nothing: there is --no-token-positional-embedd"],
         ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from reference import Draws, gradients
+from reference import Draws, assert_same_model, gradients
 from torch.nn import functional as F
 
 PAD = 1
@@ -189,10 +189,5 @@ def test_logits_and_gradients_equal_the_loops(build_model, monkeypatch, arch, tr
     # fairseq computes sinusoids, and GELU in feed-forward sublayers, in float32.
     tolerance = {"rtol": 2e-5, "atol": 1e-5}
     logits, expected = (output[target.ne(PAD)] for output in (logits, expected))
-    torch.testing.assert_close(logits, expected, **tolerance)
-    tensors = list(parameters.values())
-    for name, ours, theirs in zip(
-        parameters, gradients(logits, tensors), gradients(expected, tensors), strict=True
-    ):
-        assert theirs.any(), name
-        torch.testing.assert_close(ours, theirs, **tolerance, msg=lambda m, n=name: f"{n}: {m}")
+    assert_same_model(logits, expected, parameters, **tolerance)
+    assert all(gradient.any() for gradient in gradients(expected, [*parameters.values()]))

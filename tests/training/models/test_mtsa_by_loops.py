@@ -10,7 +10,7 @@ import math
 import classifier_builder
 import pytest
 import torch
-from reference import Draws, gradients, shaken
+from reference import Draws, assert_same_model, shaken
 from torch.nn import functional as F
 
 HEADS, D = 2, 2
@@ -45,14 +45,6 @@ class Model:
 
     def linear(self, name, x):
         return F.linear(x, self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"])
-
-    def check(self, output, expected):
-        torch.testing.assert_close(output, expected)
-        tensors = list(self.parameters.values())
-        for name, ours, theirs in zip(
-            self.parameters, gradients(output, tensors), gradients(expected, tensors), strict=True
-        ):
-            torch.testing.assert_close(ours, theirs, msg=lambda m, name=name: f"{name}: {m}")
 
 
 def dropout_factors(draws, dropouts):
@@ -189,7 +181,8 @@ def test_the_classifier_equals_the_reference(data, training, variant, monkeypatc
         ]
         vectors.append(torch.stack(rows))
     features = FEATURES[built.cfg.pair_features](*vectors) if highway else vectors[0]
-    model.check(output, classify(model, features, activation, highway, drawn))
+    expected = classify(model, features, activation, highway, drawn)
+    assert_same_model(output, expected, model.parameters)
 
 
 # Tagger (Table 4)
@@ -237,4 +230,4 @@ def test_the_tagger_equals_the_reference():
     results = [output[row, length] for row, length in enumerate(lengths)]
     rows = zip(tokens, predicate, lengths, strict=True)
     expected = [tag(model, row[length], marks[length]) for row, marks, length in rows]
-    model.check(torch.cat(results), torch.cat(expected))
+    assert_same_model(torch.cat(results), torch.cat(expected), model.parameters)
