@@ -223,11 +223,9 @@ def summarized(tmp_path_factory, train_arguments):
     words = ["gigaword", "--source", folder / "raw", "--dest", folder / "data", "--jobs", "1"]
     words += ["--subwords", "sentencepiece", "--vocabulary-size", "90", "--max-pieces", "20"]
     assert prepare("summarization", list(map(str, words))) == 0
-    values = dict(zip(train_arguments, train_arguments[1:], strict=False))
-    sides = {values["--source-lang"]: "source", values["--target-lang"]: "target"}
-    arguments = [folder / "data", *(sides.get(word, word) for word in train_arguments[1:])]
-    arguments += ["--save-dir", folder / "saved", "--max-update", "60", "--max-tokens", "600"]
-    arguments += ["--disable-validation", "--no-epoch-checkpoints"]
+    arguments = [folder / "data", *train_arguments[1:], "--source-lang=source"]
+    arguments += ["--target-lang=target", "--save-dir", folder / "saved", "--max-update", "60"]
+    arguments += ["--max-tokens", "600", "--disable-validation", "--no-epoch-checkpoints"]
     forked_commands.output_of("train", *arguments)
     return folder
 
