@@ -27,6 +27,7 @@ from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.logging import metrics
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
@@ -293,13 +294,40 @@ def load_ema_counter(trainer: Any, extra_state: dict[str, Any]) -> None:
         trainer.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
 
 
+@around(FairseqOptimizer, "load_state_dict")
+def take_settings_of_flags(
+    load_state_dict: Function, self: Any, state: Any, overrides: dict[str, Any] | None = None
+) -> None:
+    """Take weight decay, betas and the like from the flags, as fairseq's docstring says.
+
+    fairseq takes the checkpoint's, although the next checkpoint names the flags. Schedules set the
+    rate.
+    """
+    settings = {name: value for name, value in self.optimizer_config.items() if name != "lr"}
+    load_state_dict(self, state, settings | (overrides or {}))
+
+
+@around(ReduceLROnPlateauLRSchedule, "load_state_dict")
+def load_state_of_plateau(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
+    """Load nothing of another schedule, whose best loss may be None."""
+    if "last_epoch" in state:
+        load_state_dict(self, state)
+        self.keeps_rate = True
+
+
 @around(ReduceLROnPlateauLRSchedule, "step")
 def step_with_loss_only(
     step: Function, self: Any, epoch: int, val_loss: float | None = None
 ) -> Any:
-    """Count no epoch on resuming, when fairseq calls this without a loss."""
+    """Count no epoch on resuming, when fairseq calls this without a loss.
+
+    A schedule that is not resumed starts at ``--lr``: fairseq keeps the checkpoint's rate.
+    """
     if val_loss is not None:
         step(self, epoch, val_loss)
+    elif self.warmup_end and not hasattr(self, "keeps_rate"):
+        self.optimizer.set_lr(self.cfg.lr[0])
+    self.keeps_rate = True
     return self.optimizer.get_lr()
 
 

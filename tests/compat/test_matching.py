@@ -184,3 +184,11 @@ def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_di
             raise RuntimeError('Missing key(s) in state_dict: "a.weight"')
         except RuntimeError:
             raise Exception("Cannot load model parameters from checkpoint") from None
+
+
+@pytest.mark.parametrize("save_dir, fix", [("", " and another --save-dir"), ("new", "")])
+def test_another_optimizer_is_reported_with_what_helps(tmp_path, save_dir, fix):
+    trainer = SimpleNamespace(cfg=config("--save-dir", str(tmp_path / save_dir)))
+    message, path = f"give --finetune-from-model{fix}$", str(tmp_path / "old.pt")
+    with pytest.raises(UsageError, match=message), report_difference_in_training(trainer, path):
+        raise AssertionError("Optimizer does not match")

@@ -16,10 +16,15 @@ from fairseq.data import (
 from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.logging import metrics
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
+    ReduceLROnPlateauLRSchedule,
+    ReduceLROnPlateauLRScheduleConfig,
+)
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from fairseq_cli import train
-from small_trainings import Training
+from omegaconf import OmegaConf
+from small_trainings import ADAM, Training
 from torch.utils.data import TensorDataset
 
 from fairseq_posattn.common.errors import UsageError
@@ -90,6 +95,47 @@ def test_weights_of_another_model_are_ignored():
     before = [weight.clone() for weight in new.exact()]
     new.optimizer.load_state_dict(state)
     assert all(map(torch.equal, new.exact(), before))
+
+
+@pytest.mark.parametrize("kind, dtype, flat", [(None, torch.float32, False), *FORMS])
+def test_flags_of_the_optimizer_replace_those_of_the_checkpoint(kind, dtype, flat, monkeypatch):
+    stopped = Training(dtype, kind, flat=flat).train(1)
+    stopped.optimizer.set_lr(0.01)
+    flags = {"adam_betas": "(0.5, 0.6)", "adam_eps": 0.2, "weight_decay": 0.3}
+    for name, value in flags.items():
+        monkeypatch.setitem(ADAM, name, value)
+    new = Training(dtype, kind, flat=flat)
+    new.resume(stopped)
+    (group,) = new.optimizer.param_groups
+    assert group["lr"] == 0.01  # that of the schedule
+    assert [group["betas"], group["eps"], group["weight_decay"]] == [(0.5, 0.6), 0.2, 0.3]
+    new.optimizer.load_state_dict(stopped.saved_state(), {"weight_decay": 0.4})
+    assert new.optimizer.param_groups[0]["weight_decay"] == 0.4
+
+
+@pytest.mark.parametrize(
+    "saved, rate",
+    [
+        ({"best": None}, 0.05),  # of another schedule
+        (None, 0.05),  # --reset-lr-scheduler
+        ({"best": 3.0, "last_epoch": 2}, 0.01),
+    ],
+)
+def test_only_a_resumed_plateau_keeps_the_rate_of_the_checkpoint(saved, rate):
+    optimizer = Training().optimizer
+    cfg = OmegaConf.structured(ReduceLROnPlateauLRScheduleConfig(lr=[0.05]))
+    OmegaConf.set_struct(cfg, False)
+    cfg.maximize_best_checkpoint_metric = False
+    schedule = ReduceLROnPlateauLRSchedule(cfg, optimizer)
+    if saved:
+        schedule.load_state_dict(saved)
+    optimizer.set_lr(0.01)  # the checkpoint's
+    schedule.step(3)
+    schedule.step(2, 2.5)
+    assert optimizer.get_lr() == rate
+    optimizer.set_lr(0.02)
+    schedule.step(3)  # an epoch without validation
+    assert optimizer.get_lr() == 0.02
 
 
 def test_the_scale_of_mixed_precision_is_resumed_unlike_in_fairseq(restore):
