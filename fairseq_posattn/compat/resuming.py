@@ -273,7 +273,16 @@ def _counter(name: str) -> Entry:
 _save_too(_FP16OptimizerMixin, FP32_WEIGHTS, SCALER)
 _save_too(_MemoryEfficientFP16OptimizerMixin, SCALER)
 _save_too(AMPOptimizer, AMP_SCALER)
-_save_too(ReduceLROnPlateauLRSchedule, *map(_counter, ("num_bad_epochs", "cooldown_counter")))
+_save_too(
+    ReduceLROnPlateauLRSchedule,
+    *map(_counter, ("num_bad_epochs", "cooldown_counter")),
+    # which other schedules lack
+    Entry(
+        "last_epoch",
+        lambda self: self.lr_scheduler.last_epoch,
+        lambda self, _: setattr(self, "has_started", True),
+    ),
+)
 
 
 @around(Trainer, "state_dict")
@@ -307,27 +316,21 @@ def take_settings_of_flags(
     load_state_dict(self, state, settings | (overrides or {}))
 
 
-@around(ReduceLROnPlateauLRSchedule, "load_state_dict")
-def load_state_of_plateau(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
-    """Load nothing of another schedule, whose best loss may be None."""
-    if "last_epoch" in state:
-        load_state_dict(self, state)
-        self.keeps_rate = True
-
-
 @around(ReduceLROnPlateauLRSchedule, "step")
 def step_with_loss_only(
     step: Function, self: Any, epoch: int, val_loss: float | None = None
 ) -> Any:
     """Count no epoch on resuming, when fairseq calls this without a loss.
 
-    A schedule that is not resumed starts at ``--lr``: fairseq keeps the checkpoint's rate.
+    After another schedule it starts anew: fairseq keeps the checkpoint's rate and best loss.
     """
     if val_loss is not None:
         step(self, epoch, val_loss)
-    elif self.warmup_end and not hasattr(self, "keeps_rate"):
-        self.optimizer.set_lr(self.cfg.lr[0])
-    self.keeps_rate = True
+    elif not hasattr(self, "has_started"):
+        self.lr_scheduler.best = self.lr_scheduler.mode_worse
+        if self.warmup_end:
+            self.optimizer.set_lr(self.cfg.lr[0])
+    self.has_started = True
     return self.optimizer.get_lr()
 
 
