@@ -26,6 +26,7 @@ from fairseq_posattn.inspection.attention_layers import (
 from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.model.sentence_batches import strip_eos
+from fairseq_posattn.scoring.lengths import length_of
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.subwords import whole_words
@@ -91,7 +92,7 @@ class View:
                 rows = parallel_lines(**{name: file_lines(file) for name, file in files.items()})
                 with contextlib.suppress(OSError, UsageError):
                     for texts in itertools.islice(rows, TRIED):
-                        if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
+                        if all(1 < length_of(text) <= LONGEST_EXAMPLE for text in texts):
                             return [self("\t".join(texts))]
         return []
 

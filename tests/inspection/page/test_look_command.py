@@ -82,6 +82,7 @@ def test_targets_are_shown(write, tmp_path):
     [
         ("translation", "test.de", "\na\nb a d\nc d\n", ["b a d"]),
         ("translation", "test.de", "a " * 100, []),
+        ("translation", "test.de", "\u6211\n\u4f60\u597d\n", ["\u4f60\u597d"]),
         ("translation", "test.en", "b a d\n", []),
         ("classification", "text/test.input0", "a b " * 40 + "\na b\n", ["a b"]),
     ],
