@@ -21,10 +21,11 @@ END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
 # With quotation marks and brackets of every language.
 ANY_END = regex.compile(r"(?<![.!?])[.!?]+(?:[\u00a0\u202f]?[\"'\p{Pe}\p{Pf}\p{Pi}])*(?=\s)")
 # Ends that need no spaces, in scripts beside Latin. Commas of Burmese, Javanese and Balinese and a
-# dot of Armenian are none, nor are wide full stops within numbers. Greek asks by a semicolon.
+# dot of Armenian are none, nor are wide full stops within numbers. Greek asks by a semicolon, and
+# much Ethiopic text ends by two word separators.
 OTHER_END = regex.compile(
     r"(?V1)(?:[[\p{STerm}\u037e]--[\p{ASCII}\u104a\u1b5e\u2024\ua9c8\uff0e]]|\uff0e(?!\p{N})"
-    r"|(?<=\p{Greek}{2});)+[\p{Pe}\p{Pf}]*"
+    r"|\u1361{2}|(?<=\p{Greek}{2});)+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
 )
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")

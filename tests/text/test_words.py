@@ -99,6 +99,8 @@ def test_text_is_split_into_sentences(text, sentences):
         ["\u101c\u1030\u104a \u101e\u100a\u103a\u104b", "\u101e\u1030\u104b"],
         ["\ua98f\ua9c8\ua98f\ua9c9", "\ua98f\ua9c9"],
         ["価格は２．５ドル．", "はい．"],
+        ["\u1230\u120b\u121d\u1361\u12ed\u120b\u120d\u1361\u1361", "\u1218\u1323\u1361\u1361"],
+        ['"\u092e\u0948\u0902\u0964"', '\u0935\u0939 "\u0939\u093e\u0901\u0964"'],
     ],
 )
 def test_sentences_of_every_script_end_where_they_end(sentences):
