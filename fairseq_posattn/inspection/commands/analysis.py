@@ -156,7 +156,7 @@ def load_mechanisms(path: str, args: argparse.Namespace) -> list["AttentionLayer
     if drawn := [layer for layer in chosen if isinstance(layer.owner, DistanceAwareAttention)]:
         return drawn
     names = ", ".join(dict.fromkeys(layer.name for layer in chosen))
-    fix = "choose others by --side, --layers or --sublayers"
+    fix = "choose others by --side, --layers or --sublayers; posattn look shows other mechanisms"
     raise UsageError(f"{path}: no DA among the chosen {args.side} sublayers, {names}; {fix}")
 
 
