@@ -36,7 +36,8 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
         if name == CROSS and not cross:
             raise ValueError(f"{flag} {text}: an encoder has no {CROSS} attention; remove {CROSS}")
         if name not in known:
-            raise ValueError(f"{flag} {text}: unknown sublayer {name!r}; known: {', '.join(known)}")
+            fix = f"known: {', '.join(known)}, and those of --user-dir"
+            raise ValueError(f"{flag} {text}: unknown sublayer {name!r}; {fix}")
     if ffn_last and names[-1] != FEED_FORWARD:
         raise ValueError(f"{flag} {text}: the last sublayer must be {FEED_FORWARD}")
     if cross and names.count(CROSS) != 1:

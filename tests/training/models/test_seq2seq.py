@@ -358,6 +358,7 @@ OTHER_WIDTH = "--decoder-output-dim 10: embeddings of 16 features"
         ("--share-all-embeddings --decoder-output-dim=10", OTHER_WIDTH),
         ("--share-decoder-input-output-embed --decoder-output-dim=10", OTHER_WIDTH),
         ("--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: unknown sublayer 'dmam'"),
+        ("--encoder-sublayers dmam,ffn", "masked, ffn, and those of --user-dir"),
         ("--encoder-sublayers ffn,san", "ffn,san: the last sublayer must be ffn"),
         ("--encoder-sublayers san,cross,ffn", "san,cross,ffn: an encoder has no cross attention"),
         ("--decoder-sublayers san,ffn", "san,ffn: cross must occur once, not 0 times"),
