@@ -23,7 +23,13 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor
-from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
+from fairseq_posattn.inference.stream import (
+    LineNotes,
+    LineReader,
+    batches,
+    encode_texts,
+    list_texts,
+)
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import Device, TrainedModel, find_device, without_logs
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
@@ -171,12 +177,9 @@ class Predictor(LineReader):
         if isinstance(texts, str) or (is_pair and all(isinstance(part, str) for part in texts)):
             text: Any = texts
             return self([text], batch_size)[0]  # type: ignore[index]
-        encoded, notes = [], self.new_notes("text")
-        for number, text in enumerate(list_texts(texts, several=True), start=1):
-            try:
-                encoded.append(self.encode(text, number, notes))
-            except UsageError as error:
-                raise UsageError(f"text {number}: {error}") from None
+        notes = self.new_notes("text")
+        encode = partial(self.encode, notes=notes)
+        encoded = encode_texts(list_texts(texts, several=True), encode)
         for message in notes.warnings(self.path):
             warnings.warn(message, stacklevel=2)
         return self.predict(encoded, batch_size)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from fairseq_posattn.common.errors import UsageError, counted
-from fairseq_posattn.inference.stream import LineReader, batches
+from fairseq_posattn.inference.stream import LineReader, batches, encode_texts, list_texts
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.props import SEPARATOR, Sentence, Span, spans_of_tags
@@ -62,6 +62,19 @@ class RolePredictor(LineReader):
 
     def __repr__(self) -> str:
         return f"RolePredictor({self.path!r}, device={self.device})"
+
+    def __call__(
+        self, texts: str | Iterable[str], batch_size: int = 64
+    ) -> RolePrediction | list[RolePrediction]:
+        """Return the predictions for lines with their predicates, in order; a string is one line.
+
+        Raises:
+            UsageError: a line has no positions of predicates, or wrong ones; with its number.
+            TypeError: a line is no string.
+        """
+        if isinstance(texts, str):
+            return self([texts], batch_size)[0]  # type: ignore[index]
+        return self.predict(encode_texts(list_texts(texts), self.encode_line), batch_size)
 
     def encode_line(self, text: str, number: int) -> tuple[tuple[str, ...], list[int]]:
         """Return the words of a line and the positions of its predicates."""

@@ -113,6 +113,17 @@ def list_texts(texts: Iterable[Any], what: str = "text", several: bool = False) 
     return texts
 
 
+def encode_texts(texts: Iterable[Any], encode: Callable[[Any, int], Any]) -> list[Any]:
+    """Return ``encode(text, number)`` of each text; a UsageError names the number of the text."""
+    encoded = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            encoded.append(encode(text, number))
+        except UsageError as error:
+            raise UsageError(f"text {number}: {error}") from None
+    return encoded
+
+
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     sys.stderr.write(f"warning: {message}\n")

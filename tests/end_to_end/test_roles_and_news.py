@@ -107,6 +107,17 @@ def test_lines_may_give_the_predicates(tagger):
     assert last == {"label": "A1", "start": 2, "end": 2, "text": "de"}
 
 
+def test_a_tagger_is_called_with_lines(tagger):
+    predictor = prediction.load(tagger[0])
+    line = "1\tba verb de"
+    assert str(predictor(line)) == "[A0 ba] [V verb] [A1 de]"
+    assert predictor([line, line]) == [predictor(line)] * 2
+    with pytest.raises(UsageError, match="^text 2: a line needs the positions"):
+        predictor([line, "ba verb de"])
+    with pytest.raises(TypeError, match="^text 1: None: must be a string"):
+        predictor([None])
+
+
 def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, capsys):
     """The best tags of this model are invalid."""
     predictor = prediction.load(tagger[0])
