@@ -83,16 +83,17 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
     return task.dataset(split)
 
 
-def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the source sentences of a split by line, each ``[T]``; refuse too long sentences."""
+def read_split(split: str, trained: TrainedModel) -> list[Tensor]:
+    """Return the source sentences of a split, of pairs both, ``[T]``; refuse too long sentences."""
     dataset, longest = load_split(trained.task, split), trained.longest
-    sentences = {}
+    sentences = []
     for number in range(len(dataset)):
-        batch = dataset.collater([dataset[number]])
-        sentence = sentences[number + 1] = batch["net_input"]["src_tokens"][0]
-        if len(sentence) > longest:
-            long = f"{len(sentence)} tokens with the end symbol; the model takes {longest} at most"
-            raise UsageError(f"--split {split}:{number + 1}: {long}")
+        inputs = dataset.collater([dataset[number]])["net_input"]
+        for name in filter(inputs.__contains__, ("src_tokens", "pair_tokens")):
+            sentences.append(inputs[name][0])
+            if (length := len(sentences[-1])) > longest:
+                long = f"{length} tokens with the end symbol; the model takes {longest} at most"
+                raise UsageError(f"--split {split}:{number + 1}: {long}")
     return sentences
 
 

@@ -96,9 +96,26 @@ def test_a_tab_is_a_space_with_a_warning(trained, write, capsys):
 @pytest.mark.parametrize("kind, split", [("translation", "test"), ("classification", "valid")])
 def test_a_long_sentence_of_a_split_is_refused(trained, kind, split):
     model = trained(kind)
-    lengths = list(map(len, read_split(split, model).values()))
+    lengths = list(map(len, read_split(split, model)))
     assert len(lengths) == 8
     model.task.max_positions = lambda: max(lengths) - 1
     message = f"^--split {split}:.*: {max(lengths)} tokens with the end symbol; the model takes"
     with pytest.raises(UsageError, match=message):
         read_split(split, model)
+
+
+def test_both_sentences_of_the_pairs_of_a_split_are_read(trained, monkeypatch):
+    model = trained("classification")
+    (first, *_), dataset = read_split("valid", model), model.task.dataset("valid")
+    collate = dataset.collater
+
+    def collate_pairs(rows):
+        sample = collate(rows)
+        sample["net_input"]["pair_tokens"] = sample["net_input"]["src_tokens"].flip(1)
+        return sample
+
+    monkeypatch.setattr(dataset, "collater", collate_pairs)
+    monkeypatch.setattr(model.task, "load_dataset", lambda split: None)
+    sentences = read_split("valid", model)
+    assert len(sentences) == 16
+    assert sentences[0].equal(first) and sentences[1].equal(first.flip(0))

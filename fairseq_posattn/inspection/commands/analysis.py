@@ -95,8 +95,10 @@ def run_locality(args: argparse.Namespace) -> None:
     model = load(args.checkpoint, args.data, reads_data=args.split is not None)
     encoder = inputs.encoder_of(model)
     shown = attention_layers.choose(attention_layers.of_encoder(model), args.layers, args.sublayers)
-    read = inputs.read_split if args.split else inputs.read_file
-    texts = list(read(args.split or args.sentences, model).values())
+    if args.split:
+        texts = inputs.read_split(args.split, model)
+    else:
+        texts = [*inputs.read_file(args.sentences, model).values()]
     rows = measures.locality(encoder, shown, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {counted(len(texts), 'sentence')}")
