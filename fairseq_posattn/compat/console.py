@@ -149,6 +149,9 @@ def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> No
             text = "".join(lines[number] for number in sorted(lines))
             write_text(Path(folder) / f"predictions-{subset}.txt", text)
         if predictions == {}:
-            logger.warning("--results-path: only criterions of the plugin write predictions")
+            logger.warning(
+                "--results-path: only criterions of sentences and pairs write predictions; use "
+                "posattn predict, rank or translate"
+            )
     finally:
         predictions = None

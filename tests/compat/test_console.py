@@ -196,4 +196,4 @@ def test_help_has_the_flags_of_task_and_criterion(explained, command):
 def test_validation_without_predictions_warns(tmp_path, caplog):
     options = SimpleNamespace(results_path=str(tmp_path / "results"), path="checkpoint.pt")
     console.write_predictions(lambda cfg: None, SimpleNamespace(common_eval=options))
-    assert "--results-path: only criterions of the plugin write predictions" in caplog.text
+    assert "only criterions of sentences and pairs write predictions; use" in caplog.text
