@@ -162,15 +162,19 @@ def locked(
 
     ``meanwhile`` is called each second of the wait.
     """
-    lock, is_waiting = FileLock(path), False
+    lock, is_waiting, is_gone = FileLock(path), False, False
     while not lock.is_locked:
         try:
             lock.acquire(timeout=1)
+        except FileNotFoundError:  # the other run failed, and removed the folder that it had made
+            if is_gone:
+                raise
+            is_gone = True
         except Timeout:
             meanwhile()
             if not is_waiting:
                 (tell or say)(f"waiting for another run that is at work on {work}")
-            is_waiting = True
+            is_waiting, is_gone = True, False
     try:
         yield
     finally:

@@ -3,16 +3,25 @@
 import argparse
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_writable, write_json, write_text, writing
+from fairseq_posattn.common.files import (
+    check_writable,
+    locked,
+    write_json,
+    write_text,
+    writing,
+)
 
 
 def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
@@ -145,3 +154,19 @@ def test_a_second_run_waits_and_reports_it_once(tmp_path):
         ended.set()
     thread.join()
     assert messages == ["waiting for another run that is at work on it", "done"]
+
+
+def test_a_waiting_run_goes_on_if_the_first_fails_and_removes_its_new_folder(tmp_path):
+    path, waits = tmp_path / "new" / ".lock", threading.Event()
+
+    def work():
+        with locked(path, "new", lambda line: waits.set()):
+            return path.exists()
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked(path, "new"):
+            second = pool.submit(work)
+            assert waits.wait(30)
+            time.sleep(0.3)  # into its next attempt
+            shutil.rmtree(path.parent)
+        assert second.result(30)
