@@ -198,6 +198,7 @@ class ForcedSearch(SequenceGenerator):
         chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
         rest = log_probs[:, whole:].amax(1, keepdim=True)  # the last chunk may be shorter
         best = torch.cat([chunks.amax(-1), rest], dim=1) + before  # [B*N, chunks]
+        best = best.masked_fill_(best.isnan(), -math.inf)
         indices = best.view(len(best) // hypotheses, -1).topk(count).indices  # [B, 2N]
         first = torch.arange(0, len(best), hypotheses, device=best.device)
         parents = first[:, None] + indices // best.size(1)
@@ -205,9 +206,9 @@ class ForcedSearch(SequenceGenerator):
         ids = (indices % best.size(1))[..., None] * CHUNK + offsets  # [B, 2N, 64]
         inside = ids.clamp(max=vocabulary - 1)
         values = log_probs[parents[..., None], inside].masked_fill_(ids != inside, -math.inf)
-        values = values.nan_to_num_(nan=-math.inf) + before[parents]
+        values = values.masked_fill_(values.isnan(), -math.inf) + before[parents]
         totals, indices = values.flatten(1).topk(count)
-        ids = ids.flatten(1).gather(1, indices)
+        ids = inside.flatten(1).gather(1, indices)
         return totals, parents.gather(1, indices // CHUNK), ids
 
     def _finish(

@@ -412,8 +412,10 @@ def test_models_of_fairseqs_older_tasks_are_refused_by_name(module, monkeypatch)
         module.load("m.pt")
 
 
-def test_outputs_that_are_not_finite_are_an_error(source):
-    translator = load()
+@pytest.mark.parametrize("chunk", [3, 64])  # the last is shorter; fairseq's search
+def test_outputs_that_are_not_finite_are_an_error(source, chunk, monkeypatch):
+    monkeypatch.setattr(beam_search, "CHUNK", chunk)
+    translator = load(beam=2)
     with torch.no_grad():
         translator.models[0].decoder.embed_tokens.weight.fill_(math.nan)
     with pytest.raises(UsageError, match="checkpoint.pt: the model's output is NaN"):
