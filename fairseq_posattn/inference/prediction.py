@@ -102,8 +102,8 @@ def predictor_of(
     """Return a predictor for a loaded model; see :func:`load`."""
     if not isinstance(trained.task, SequenceTaggingTask):
         return classifier_of(trained, words, device)
-    function, lower = _words_of(trained, words), trained.rules is None or trained.rules.lower
-    return RolePredictor(trained, function, lower, find_device(device), nothing=NOTHING)
+    settings = _words_of(trained, words), _is_lower_cased(trained), find_device(device)
+    return RolePredictor(trained, *settings, nothing=NOTHING)
 
 
 def classifier_of(trained: TrainedModel, words: Words = None, device: Device = None) -> "Predictor":
@@ -129,15 +129,20 @@ def _words_of(trained: TrainedModel, words: Words) -> Callable[[str], str]:
     return RULES[rule]
 
 
+def _is_lower_cased(trained: TrainedModel) -> bool:
+    """Return whether the training data is lower-cased, by its dictionary if nothing else says."""
+    if trained.rules:
+        return trained.rules.lower
+    dictionary = trained.task.source_dictionary
+    return all(word == word.lower() for word in dictionary.symbols[dictionary.nspecial :])
+
+
 class Predictor(LineReader):
     """A classifier, called with texts or pairs of them; made by :func:`load`."""
 
     def __init__(self, trained: TrainedModel, words: Callable[[str], str], device: torch.device):
         info = self.rules = trained.rules
-        dictionary = trained.task.source_dictionary
-        known = dictionary.symbols[dictionary.nspecial :]
-        lower = info.lower if info else all(word == word.lower() for word in known)
-        super().__init__(trained, words, lower, device)
+        super().__init__(trained, words, _is_lower_cased(trained), device)
         data = Path(self.task.cfg.data)
         self.encodes_pairs = trained.encodes_pairs
         self.expects_pairs = self.encodes_pairs or (data / "input1").is_dir()

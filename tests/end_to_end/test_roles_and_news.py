@@ -15,7 +15,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference import prediction, trained_model
 from fairseq_posattn.inference.commands.predict import main as predict
 from fairseq_posattn.inference.commands.rank import main as rank
 from fairseq_posattn.inspection.commands.analysis import main as analyse
@@ -116,6 +116,14 @@ def test_a_tagger_is_called_with_lines(tagger):
         predictor([line, "ba verb de"])
     with pytest.raises(TypeError, match="^text 1: None: must be a string"):
         predictor([None])
+
+
+def test_without_preparation_json_capitals_of_the_dictionary_are_kept(tagger):
+    trained = trained_model.load(str(tagger[0]))
+    vars(trained)["rules"] = None
+    assert prediction.predictor_of(trained).lower
+    trained.task.words.add_symbol("Ba")
+    assert not prediction.predictor_of(trained).lower
 
 
 def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, capsys):
