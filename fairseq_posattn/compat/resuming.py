@@ -74,14 +74,16 @@ def early_stopping() -> dict[str, Any]:
 
 
 def require_restored_file(cfg: Any, trainer: Any) -> None:
-    """Raise UsageError for a missing ``--restore-file``: fairseq trains from scratch."""
+    """Raise UsageError for a missing file, or a folder, to start from: fairseq ignores it."""
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     option = "--restore-file"
     if cfg.restore_file == LAST:
         option, path = "--save-dir", os.path.join(cfg.save_dir, path)
-        continued = getattr(cfg, "continue_once", None)
-        if continued and not PathManager.exists(path):
-            option, path = "--continue-once", continued
+        if not PathManager.exists(path):
+            starts = {"--continue-once": getattr(cfg, "continue_once", None)}
+            starts["--finetune-from-model"] = cfg.finetune_from_model
+            named = ((name, start) for name, start in starts.items() if start)
+            option, path = next(named, (option, path))
     if not PathManager.isfile(path) and (option != "--save-dir" or os.path.lexists(path)):
         inside = os.path.join(cfg.save_dir, os.path.basename(path))
         hint = f", but {inside} exists" if inside != path and os.path.isfile(inside) else ""

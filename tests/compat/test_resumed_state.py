@@ -296,6 +296,7 @@ def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer,
         ({"restore_file": str(tmp_path)}, "--restore-file", tmp_path),
         ({"restore_file": name}, "--restore-file", f"{name}, but {saved}/{name} exists"),
         ({"continue_once": missing}, "--continue-once", missing),
+        ({"finetune_from_model": str(tmp_path)}, "--finetune-from-model", tmp_path),
         ({}, "--save-dir", f"{saved}/checkpoint_last.pt"),
     ):
         trainer = make_trainer(save_dir=str(saved), **flags)
