@@ -29,7 +29,9 @@ OTHER_END = regex.compile(
 )
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
-ABBREVIATION = regex.compile(r"(?:[A-Za-z\p{Lu}]\.)*[A-Za-z\p{Lu}]$")
+# Letters that abbreviate, also of scripts without capitals, where no sentence ends by one letter.
+_LETTER = r"[A-Za-z\p{Lu}[\p{Lo}&&[\p{Arabic}\p{Hebrew}\p{Ethiopic}]]]"
+ABBREVIATION = regex.compile(rf"(?V1)(?:{_LETTER}\.)*{_LETTER}$")
 BRACKETS = dict(zip(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], "()[]{}", strict=True))
 SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".

@@ -91,6 +91,8 @@ def test_text_is_split_into_sentences(text, sentences):
     "sentences",
     [
         ["А. С. Пушкин писал стихи.", "Это он."],
+        ["\u1260 \u12d3. \u121d. \u12a0.\u12a0. \u1290\u1260\u122d\u1362", "\u12a0\u12ce."],
+        ["\u062c\u0627\u0621 \u062f. \u0639\u0644\u064a \u06f5.", "\u0646\u0639\u0645."],
         ["Ο Κ. Π. Καβάφης έγραψε.", "Γιατί;", "Πότε\u037e", "Για α; ή β."],
         ["„Ja.“", "»Nein.«", "Dann „Halt!“ sagte er."],
         ["He said “no.”", "She left."],
