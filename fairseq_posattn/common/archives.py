@@ -109,22 +109,25 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """Unpack a tar archive of files and folders, compressed or not, into an empty folder.
 
     Python's ``tarfile.data_filter`` is not used: chained links escape it (CVE-2025-4517).
-    A UsageError: it is damaged, a member is a link, a device or outside the folder, or the content
-    exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
+    A UsageError: it is damaged, a member is a link, a device or outside the folder, the content
+    exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes, or the disk is full.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
-    with open(path, "rb") as file, damage_reported(path):
-        for member, content in tar_members(decompressed(file, path), path):
-            left -= member.size + BLOCK
-            if left < 0:
-                raise UsageError(f"{path} is refused: it would become much larger than it is")
-            target = _target(path, member, folder)
-            if content is None:
-                os.makedirs(target, exist_ok=True)
-                continue
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as unpacked:
-                shutil.copyfileobj(content, unpacked)
+    try:
+        with open(path, "rb") as file, damage_reported(path):
+            for member, content in tar_members(decompressed(file, path), path):
+                left -= member.size + BLOCK
+                if left < 0:
+                    raise UsageError(f"{path} is refused: it would become much larger than it is")
+                target = _target(path, member, folder)
+                if content is None:
+                    os.makedirs(target, exist_ok=True)
+                    continue
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                with open(target, "wb") as unpacked:
+                    shutil.copyfileobj(content, unpacked)
+    except OSError as error:  # such as a full disk
+        raise UsageError(f"{path} cannot be unpacked to {folder}: {error.strerror}") from error
 
 
 def _target(path: StrPath, member: tarfile.TarInfo, folder: StrPath) -> str:

@@ -223,10 +223,7 @@ def _unpack_into(folder: str, path: str, parent: str) -> None:
     with tempfile.TemporaryDirectory(dir=parent) as temporary:
         content = os.path.join(temporary, "content")
         os.mkdir(content)
-        try:
-            unpack_tar(path, content)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be unpacked: {error}") from None
+        unpack_tar(path, content)
         inside = os.listdir(content)
         if len(inside) == 1 and os.path.isdir(os.path.join(content, inside[0])):
             content = os.path.join(content, inside[0])

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from fairseq_posattn.common.files import write_text
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.inference.trained_model import TrainedModel
@@ -80,8 +81,8 @@ def write(
 
 
 def add_section(folder: Path, title: str, lines: Sequence[str]) -> None:
-    with open(folder / NAME, "a", encoding="utf-8") as file:
-        print(f"\n## {title}\n", *lines, sep="\n", file=file)
+    card = (folder / NAME).read_text(encoding="utf-8")
+    write_text(folder / NAME, "\n".join([card, f"## {title}", "", *lines, ""]))
 
 
 def language_line(names: Sequence[str]) -> str:

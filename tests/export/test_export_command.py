@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import resource
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,22 @@ def test_a_missing_package_is_named(package, extra, monkeypatch, capsys, tmp_pat
     assert run(tmp_path / "checkpoint.pt", tmp_path / "out", "--ctranslate2") == 1
     error = f"{package} is not installed; python -m pip install 'fairseq-posattn[{extra}]'"
     assert capsys.readouterr().err == f"posattn export: error: {error}\n"
+
+
+def test_a_section_that_does_not_fit_on_the_disk_leaves_the_card(tmp_path):
+    path = tmp_path / card.NAME
+    path.write_text("# model\n")
+    card.add_section(tmp_path, "One", ["a", "b"])
+    before = path.read_text()
+    assert before == "# model\n\n## One\n\na\nb\n"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(UsageError, match=f"^{path} cannot be written: File too large$"):
+            card.add_section(tmp_path, "Two", ["x" * 200_000])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_text() == before
 
 
 @pytest.mark.slow

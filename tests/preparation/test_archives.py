@@ -204,6 +204,15 @@ def test_unpacking_is_bounded(write, monkeypatch):
             unpack(path)
 
 
+def test_a_full_disk_names_archive_and_folder(write):
+    path = write(tarred({"text": b"words"}))
+    folder = path.parent / "unpacked"
+    folder.mkdir()
+    (folder / "text").symlink_to("/dev/full")
+    with pytest.raises(UsageError, match=f"^{path} cannot be unpacked to {folder}: No space left"):
+        unpack(path)
+
+
 def test_unpacked_files_are_the_users(write):
     script = tarfile.TarInfo("folder/script")
     script.mode, script.uid, script.gid, script.uname = 0o6777, 12345, 12345, "daemon"
