@@ -341,6 +341,8 @@ def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
     assert cpu == "--cpu was given in the last run and is not given; to keep it: -- --cpu"
     assert seed.endswith("to keep it: -- --seed 2")
     assert not named("--cpu", "--lr=3", "--seed", "2")
+    (tmp_path / "train.log").write_text(f"{log}$ fairseq-train d --adam-betas '(0.9,")
+    assert not named()  # a full disk cut the line
 
 
 def test_interruption_stops_fairseq_train(tmp_path):

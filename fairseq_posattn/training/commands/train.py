@@ -22,6 +22,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -165,7 +166,9 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
         return
     with open(path, encoding="utf-8", errors="replace") as log:
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
-    words = shlex.split(last[0]) if last else []
+    words = []
+    with suppress(ValueError):  # a full disk cut the line, or a value has several lines
+        words = shlex.split("".join(last))
     before, now, custom = map(cli.flag_values, (words, command, extra))
     for flag, old in before.items():
         if flag == "--user-dir" and Path(old).name == PLUGIN.name:
