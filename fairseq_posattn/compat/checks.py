@@ -20,7 +20,12 @@ import torch
 from fairseq import utils
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
 from fairseq.models.nat import FairseqNATModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
@@ -218,10 +223,15 @@ def check_ranges(settings: Mapping[str, Any]) -> None:
 BOUNDS = {"at_least": ("{} or more", operator.le), "more_than": ("more than {}", operator.lt)}
 
 
+def config_of_model(arch: str | None) -> Any:
+    """Return the dataclass of an architecture's model, None if it has none."""
+    return MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(arch, arch))
+
+
 def configs_of(settings: Mapping[str, Any]) -> list[Any]:
     """Return the dataclasses of a command's model, task and criterion."""
     configs = (
-        MODEL_DATACLASS_REGISTRY.get(settings.get("arch")),
+        config_of_model(settings.get("arch")),
         TASK_DATACLASS_REGISTRY.get(settings.get("task")),
         REGISTRIES["criterion"]["dataclass_registry"].get(settings.get("criterion")),
     )

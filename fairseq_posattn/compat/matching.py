@@ -15,12 +15,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from fairseq import utils
-from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checkpoints.settings import saved_group
-from fairseq_posattn.compat.checks import declared_flags, flag
+from fairseq_posattn.compat.checks import config_of_model, declared_flags, flag
 from fairseq_posattn.text.manifest import LIKE
 
 logger = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ def is_structural(name: str, arch: str | None) -> bool:
 
 def earlier_values(arch: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are missing in a checkpoint, or have an earlier preset's value."""
-    preset = MODEL_DATACLASS_REGISTRY.get(arch)
+    preset = config_of_model(arch)
     config = getattr(preset, "preset_of", None)
     if config is None:
         return {}
@@ -74,7 +73,7 @@ def complete(state: dict[str, Any]) -> None:
 def keep_trained_options(cfg: Any) -> None:
     """Keep the options of the resumed checkpoint, whatever presets say now; log others."""
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
-    config = MODEL_DATACLASS_REGISTRY.get(name)
+    config = config_of_model(name)
     if path is None or not getattr(config, "of_plugin", False):
         return
     try:

@@ -19,6 +19,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer
 
 from fairseq_posattn import hugging_face as hf
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checks import config_of_model
 from fairseq_posattn.export import card
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.prediction import Predictor
@@ -233,7 +234,9 @@ def _generation(
 
 
 def _plain(options: object, config: type) -> dict[str, Any]:
-    """Return a model's options as JSON values."""
+    """Return a model's options as JSON values: ``config``'s, and those that a user's adds."""
+    declared = config_of_model(getattr(options, "_name", None))
+    config = declared if declared and issubclass(declared, config) else config
     names = {option.name for option in fields(config)} - {"_name", *LOCAL_PATHS}
     values = {name: getattr(options, name) for name in sorted(names)}
     return {name: getattr(value, "value", value) for name, value in values.items()}

@@ -12,6 +12,7 @@ import pytest
 from fairseq import models, options
 from fairseq.dataclass import utils
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import register_model_architecture
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from fairseq.tasks.translation import TranslationTask
 from hydra.core.config_store import ConfigStore
@@ -21,7 +22,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, ValidationErr
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
-from fairseq_posattn.compat.checks import lines_of
+from fairseq_posattn.compat.checks import check_ranges, lines_of
 from fairseq_posattn.compat.command_line import explain
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
@@ -256,6 +257,15 @@ def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines
     reported = list(lines_of("warnings", {"arch": arch, **options}))
     assert len(reported) == len(lines)
     assert all(map(str.startswith, reported, lines))
+
+
+def test_an_architecture_of_the_user_is_checked_as_its_model():
+    arch = "posattn_transformer_of_mine"
+    register_model_architecture("posattn_transformer", arch)(lambda args: None)
+    with pytest.raises(UsageError, match="--dman-max-distance -1: it must be 0 or more"):
+        check_ranges({"arch": arch, "dman_max_distance": -1})
+    (line,) = lines_of("warnings", {"arch": arch, "sman_radius": "2"})
+    assert line.startswith("--sman-radius 2 changes nothing")
 
 
 def test_training_reports_unread_options(caplog):

@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,16 @@ import torch
 import transformers
 from classifier_builder import HEAD, PAD, TINY_OF, sentences
 from classifier_builder import TINY as TINY_CLASSIFIER
+from fairseq.models import register_model
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
+from fairseq_posattn.attention import DotProductAttention
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.inference import prediction
+from fairseq_posattn.model.mechanisms import MECHANISMS, Builder
+from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 from fairseq_posattn.training.presets import ARCHITECTURES
 
 CLASSIFIERS = ARCHITECTURES["posattn_classifier"]
@@ -134,6 +140,30 @@ def test_sentences_of_a_pair_are_truncated_separately(classifier, tmp_path):
         assert (len(encoded["input_ids"]) - second_length, second_length) == kept
     short = tokenizer("word1 word2 word3", "word2", truncation=True, max_length=4)
     assert len(short["input_ids"]) == 4
+
+
+def test_flags_of_the_users_model_are_exported(translator, tmp_path, monkeypatch):
+    @dataclass
+    class Flags:
+        bent_by: float = flag(1.0, "factor of the queries", "bent")
+
+    class Bent(DotProductAttention):
+        flags = Flags
+
+        def __init__(self, by, **shared):
+            super().__init__(**shared)
+            self.by = by
+
+        def forward(self, hidden, query, key, value, **options):
+            return super().forward(hidden, self.by * query, key, value, **options)
+
+    config = dataclass(type("Config", (Flags, PosAttnTransformerConfig), {}))
+    monkeypatch.setitem(MECHANISMS, "bent", Builder(Bent))
+    register_model("translator_of_mine", dataclass=config)(type("Mine", (PosAttnTransformer,), {}))
+    flags = [*TINY_TRANSFORMER, "--encoder-sublayers=bent,ffn", "--bent-by=3"]
+    path, _ = translator("translator_of_mine", *flags)
+    loaded, _, difference = export(path, tmp_path / "out")
+    assert loaded.config.options["bent_by"] == 3 and difference < 1e-5
 
 
 @pytest.mark.parametrize(
