@@ -33,6 +33,7 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
+from fairseq_posattn.text.languages import CODES, code_of
 from fairseq_posattn.training.settings import Prepared
 
 METRICS = {"bleu": ("bleu", "chrf2", "ter"), "rouge": (*SUMMARY_SCORES, "average")}
@@ -113,7 +114,7 @@ class CustomTable:
     scoring: str = flag(
         "",
         f"arguments of posattn score, {SCORING_HELP} (default: bleu --forms sacrebleu, or rouge "
-        "--words auto)",
+        "--words auto; bleu has the --language of the data)",
         kinds=PAIRS,
     )
     tiny: str = flag("", "flags that make models tiny, instead of those of --tiny")
@@ -324,7 +325,9 @@ def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
 
 def _generation(source: Source, corpus: Prepared) -> Generation:
     table, described = source.table, corpus.manifest
-    scoring = _scoring(table, corpus.kind)
+    scoring, target = _scoring(table, corpus.kind), described.languages[1]
+    if scoring.startswith("bleu") and code_of(target) in CODES and "--language" not in scoring:
+        scoring += f" --language {target}"
     return Generation(
         regime=source.path.stem,
         corpus=corpus.folder.name,
@@ -337,7 +340,7 @@ def _generation(source: Source, corpus: Prepared) -> Generation:
         metric=f"scores of posattn score {scoring}",
         metrics=table.metrics or (METRICS["rouge"] if scoring.startswith("rouge") else ("bleu",)),
         source=described.languages[0],
-        target=described.languages[1],
+        target=target,
         max_update=table.updates,
         max_epoch=table.epochs,
         checkpoint=table.checkpoint or "best",

@@ -344,6 +344,21 @@ def test_scores_by_length_are_metrics():
         plan_of(text.replace("9,20", "9"))
 
 
+@pytest.mark.parametrize(
+    ("target", "given", "scoring"),
+    [
+        ("en", "", "bleu --forms sacrebleu --language en"),
+        ("en", "bleu --language de", "bleu --language de"),
+        ("tgt", "", "bleu --forms sacrebleu"),  # a name that is hardly a language's
+    ],
+)
+def test_bleu_is_of_the_language_of_the_data(target, given, scoring, monkeypatch):
+    monkeypatch.setitem(PAIRS, "languages", ("fr", target))
+    described(Path("fr-en"), **PAIRS, subwords="sentencepiece")
+    text = f"{FILE}scoring: {given}\n" if given else FILE
+    assert plan_of(text).recipe.settings.scoring == scoring
+
+
 def test_the_metrics_are_those_of_the_scoring():
     settings = plan_of(f"{FILE}scoring: rouge --no-stemming\n").recipe.settings
     assert settings.metrics == ("rouge1", "rouge2", "rougeL", "average")
