@@ -80,6 +80,14 @@ def test_negatives_depend_on_seed_and_epoch():
     assert drawn(1) != drawn(1, seed=2)
 
 
+def test_clicks_are_in_random_order_by_seed():
+    columns = rows(*[[4]] * 50), rows(*[[4, 5]] * 50), rows(*[[CLICK, NO_CLICK]] * 50)
+    log = Impressions(columns, FIRST, CLICK, longest=50)
+    orders = [ClickDataset(log, TITLES, 2, seed).ordered_indices().tolist() for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == list(range(50)) != orders[0]
+
+
 def test_a_batch_has_each_title_once():
     clicks = ClickDataset(impressions(), TITLES, negatives=2, seed=1)
     batch = clicks.collater([clicks[0], clicks[1], clicks[0]])

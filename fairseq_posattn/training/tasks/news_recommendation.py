@@ -121,6 +121,10 @@ class ClickDataset(UnitSizeDataset):
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
+    def ordered_indices(self) -> Any:
+        """Return a random order, since logs have the clicks of an impression or user together."""
+        return numpy.random.default_rng(self.seed).permutation(len(self))
+
 
 class RankingDataset(UnitSizeDataset):
     """Evaluation data: whole impressions, ordered so that equal histories are adjacent."""
