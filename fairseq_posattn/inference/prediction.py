@@ -103,7 +103,7 @@ def predictor_of(
     if not isinstance(trained.task, SequenceTaggingTask):
         return classifier_of(trained, words, device)
     settings = _words_of(trained, words), _is_lower_cased(trained), find_device(device)
-    return RolePredictor(trained, *settings, nothing=NOTHING)
+    return RolePredictor(trained, *settings)
 
 
 def classifier_of(trained: TrainedModel, words: Words = None, device: Device = None) -> "Predictor":
@@ -139,6 +139,8 @@ def _is_lower_cased(trained: TrainedModel) -> bool:
 
 class Predictor(LineReader):
     """A classifier, called with texts or pairs of them; made by :func:`load`."""
+
+    nothing = NOTHING
 
     def __init__(self, trained: TrainedModel, words: Callable[[str], str], device: torch.device):
         info = self.rules = trained.rules
@@ -252,7 +254,7 @@ class Predictor(LineReader):
     ) -> list[Prediction]:
         """Return the predictions of encoded texts (:meth:`encode`); None for a blank text."""
         lengths = [max(map(len, sequences)) if sequences else 0 for sequences in encoded]
-        results = [NOTHING] * len(encoded)
+        results = [self.nothing] * len(encoded)
         for rows in batches(lengths, batch_size):
             predictions = self._predict_batch([encoded[row] or [] for row in rows])
             for row, prediction in zip(rows, predictions, strict=True):

@@ -53,11 +53,12 @@ def _bracketed(words: Sequence[str], tags: Sequence[str]) -> str:
 
 
 class RolePredictor(LineReader):
-    """A tagger of semantic roles; ``nothing`` is its prediction for a blank line."""
+    """A tagger of semantic roles."""
 
-    def __init__(self, trained: TrainedModel, *settings: Any, nothing: object):
+    nothing = RolePrediction((), ())
+
+    def __init__(self, trained: TrainedModel, *settings: Any):
         super().__init__(trained, *settings)
-        self.nothing = nothing
         self.unknown = UnknownTokens()  # a sentence counts once for each predicate
 
     def __repr__(self) -> str:

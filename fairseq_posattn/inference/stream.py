@@ -165,6 +165,8 @@ class Reloadable:
 class LineReader(Reloadable):
     """Base of predictors that answer lines as they arrive; ``words`` tokenizes texts."""
 
+    nothing: Any  # the prediction for a blank line
+
     def __init__(
         self,
         trained: "TrainedModel",

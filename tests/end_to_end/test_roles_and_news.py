@@ -99,7 +99,7 @@ def test_lines_may_give_the_predicates(tagger):
     ((first, blank, both, prepared),) = predictor.read_groups([lines], "typed")
     assert prepared.words == ("a", "verb", "|||", "b")
     assert str(first) == "[A0 ba] [V verb] [A1 de]"
-    assert str(blank) == ""
+    assert (str(blank), blank.as_json()) == ("", '{"words": [], "propositions": []}')
     assert str(both).count("\t") == 1
     result = json.loads(first.as_json())
     assert result["words"] == ["ba", "verb", "de"]

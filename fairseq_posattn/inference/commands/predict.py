@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     options.add_text(parser)
     about = 'print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score"'
-    about += " instead of the label"
+    about += ' instead of the label; roles: {"words": ..., "propositions": ...}'
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=about)
     about = "roles: print the predictions in the format of this props file, whose predicates are "
@@ -82,7 +82,7 @@ def predict(args: Namespace) -> None:
             answers = predictor.read_groups(groups, name, args.batch_size)
             if args.props:  # to be scored against them
                 gold, flat = read_props(args.props), itertools.chain.from_iterable(answers)
-                roles = (result for result in flat if isinstance(result, prediction.RolePrediction))
+                roles = (result for result in flat if result != predictor.nothing)
                 out.writelines(write_props(as_props(gold, roles)))
                 return
             for predictions in answers:
@@ -91,7 +91,7 @@ def predict(args: Namespace) -> None:
                 out.flush()
                 if warning := predictor.unknown.warning():
                     warn(f"{name}: {warning}")
-                blank += predictions.count(prediction.NOTHING)
+                blank += predictions.count(predictor.nothing)
                 bar.update(len(predictions))
     for message in predictor.notes.warnings(name):
         warn(message)
