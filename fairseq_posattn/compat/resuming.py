@@ -129,7 +129,7 @@ def load_all_state(
     **kwargs: Any,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
-    with report_difference_in_training(self, filename), starting_average(self):
+    with report_difference_in_training(self, filename), fitted_state(self):
         kwargs["reset_meters"] = reset_meters
         extra_state = load_checkpoint(self, filename, reset_optimizer, *args, **kwargs)
     if extra_state:
@@ -145,20 +145,28 @@ def load_all_state(
 
 
 @contextlib.contextmanager
-def starting_average(trainer: Any) -> Iterator[None]:
-    """Let ``--store-ema`` start at the weights of a checkpoint without averaged weights.
+def fitted_state(trainer: Any) -> Iterator[None]:
+    """Fit the state of a checkpoint to the flags while it is loaded.
 
-    fairseq means to, but has deleted the weights by then: KeyError.
+    ``--store-ema`` starts at the weights of a checkpoint without averaged weights. fairseq means
+    to, but has deleted the weights by then: KeyError. And the best value of another
+    ``--best-checkpoint-metric`` is left out: fairseq compares a loss with BLEU.
     """
     load = checkpoint_utils.load_checkpoint_to_cpu
 
-    def load_with_average(*args: Any, **kwargs: Any) -> Any:
+    def load_fitted(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
+        extra_state = state["extra_state"]
         if trainer.cfg.ema.store_ema:
-            state["extra_state"].setdefault("ema", state["model"])
+            extra_state.setdefault("ema", state["model"])
+        metric = trainer.cfg.checkpoint.best_checkpoint_metric
+        saved = (state.get("cfg") or {}).get("checkpoint") or {}
+        if saved.get("best_checkpoint_metric", metric) != metric:
+            for name in ("best", "val_loss", "early_stopping"):
+                extra_state.pop(name, None)
         return state
 
-    with replaced(checkpoint_utils, "load_checkpoint_to_cpu", load_with_average):
+    with replaced(checkpoint_utils, "load_checkpoint_to_cpu", load_fitted):
         yield
 
 

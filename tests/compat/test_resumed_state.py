@@ -170,18 +170,27 @@ def test_trainings_share_no_best_loss():
     resuming.forget_previous_training()
 
 
-@pytest.mark.parametrize("flag, kept", [("restore_file", True), ("finetune_from_model", False)])
-def test_fine_tuning_has_its_own_patience(flag, kept, make_trainer, tmp_path):
+@pytest.mark.parametrize(
+    "flag, metric, kept",
+    [
+        ("restore_file", "loss", True),
+        ("restore_file", "accuracy", False),
+        ("finetune_from_model", "loss", False),
+    ],
+)
+def test_patience_is_of_one_training_and_metric(flag, metric, kept, make_trainer, tmp_path):
     """It stopped while it improved, if its loss was not below that of the first model."""
-    trainer, path = make_trainer(), str(tmp_path / "checkpoint.pt")
+    trainer, path = make_trainer(best_checkpoint_metric="loss"), str(tmp_path / "checkpoint.pt")
     progress = {"best": 1.0, "num_runs": 2}
     resuming.early_stopping().update(progress)
     trainer.consolidate_optimizer()
     itr_state = {"epoch": 1, "version": 2, "iterations_in_epoch": 1}
-    trainer.save_checkpoint(path, {"train_iterator": itr_state})
-    trainer = make_trainer(save_dir=str(tmp_path / "tuned"), **{flag: path})
+    trainer.save_checkpoint(path, {"train_iterator": itr_state, "best": 1.0, "val_loss": 1.5})
+    flags = {flag: path, "best_checkpoint_metric": metric}
+    trainer = make_trainer(save_dir=str(tmp_path / "tuned"), **flags)
     checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
     assert resuming.early_stopping() == (progress if kept else {})
+    assert hasattr(checkpoint_utils.save_checkpoint, "best") == kept
     resuming.forget_previous_training()
 
 
