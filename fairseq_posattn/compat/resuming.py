@@ -149,25 +149,37 @@ def fitted_state(trainer: Any) -> Iterator[None]:
     """Fit the state of a checkpoint to the flags while it is loaded.
 
     ``--store-ema`` starts at the weights of a checkpoint without averaged weights. fairseq means
-    to, but has deleted the weights by then: KeyError. And the best value of another
-    ``--best-checkpoint-metric`` is left out: fairseq compares a loss with BLEU.
+    to, but has deleted the weights by then: KeyError.
     """
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     def load_fitted(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
-        extra_state = state["extra_state"]
         if trainer.cfg.ema.store_ema:
-            extra_state.setdefault("ema", state["model"])
-        metric = trainer.cfg.checkpoint.best_checkpoint_metric
-        saved = (state.get("cfg") or {}).get("checkpoint") or {}
-        if saved.get("best_checkpoint_metric", metric) != metric:
-            for name in ("best", "val_loss", "early_stopping"):
-                extra_state.pop(name, None)
+            state["extra_state"].setdefault("ema", state["model"])
+        forget_other_settings(state, trainer.cfg)
         return state
 
     with replaced(checkpoint_utils, "load_checkpoint_to_cpu", load_fitted):
         yield
+
+
+def forget_other_settings(state: dict[str, Any], cfg: Any) -> None:
+    """Remove what a checkpoint stores of another ``--best-checkpoint-metric`` or ``--lr``.
+
+    fairseq compares BLEU with the best loss, and ``reduce_lr_on_plateau`` keeps the rate.
+    """
+
+    def differs(group: str, name: str) -> bool:
+        saved, value = ((config or {}).get(group) or {} for config in (state.get("cfg"), cfg))
+        return name in saved and str(saved[name]) != str(value[name])
+
+    if differs("checkpoint", "best_checkpoint_metric"):
+        for name in ("best", "val_loss", "early_stopping"):
+            state["extra_state"].pop(name, None)
+    if differs("optimization", "lr"):
+        for entry in state["optimizer_history"][-1:]:
+            entry.get("lr_scheduler_state", {}).pop("last_epoch", None)
 
 
 def continue_clock(trainer: Any, reset: bool) -> None:
@@ -332,7 +344,7 @@ def step_with_loss_only(
 ) -> Any:
     """Count no epoch on resuming, when fairseq calls this without a loss.
 
-    After another schedule it starts anew: fairseq keeps the checkpoint's rate and best loss.
+    After another schedule or ``--lr`` it starts anew: fairseq keeps the rate and the best loss.
     """
     if val_loss is not None:
         step(self, epoch, val_loss)

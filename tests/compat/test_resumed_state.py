@@ -194,6 +194,18 @@ def test_patience_is_of_one_training_and_metric(flag, metric, kept, make_trainer
     resuming.forget_previous_training()
 
 
+@pytest.mark.parametrize("rate, kept", [(0.1, True), (0.2, False)])
+def test_another_rate_replaces_that_of_a_plateau(rate, kept):
+    saved, flags = ({"optimization": {"lr": [number]}} for number in (0.1, rate))
+    schedule = {"best": 3.0, "last_epoch": 2}
+    state = {
+        "cfg": OmegaConf.create(saved),
+        "optimizer_history": [{"lr_scheduler_state": schedule}],
+    }
+    resuming.forget_other_settings(state, OmegaConf.create(flags))
+    assert ("last_epoch" in schedule) == kept  # without it the schedule is another one's
+
+
 def test_an_average_starts_at_the_weights_of_a_checkpoint_without_one(make_trainer):
     path = str(FIXTURE / "checkpoint.pt")
     trainer = make_trainer()
