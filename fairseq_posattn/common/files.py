@@ -131,7 +131,9 @@ def write_text(path: StrPath, text: str) -> None:
 
 def write_json(path: StrPath, content: Any, **options: Any) -> None:
     """Write a JSON file, with options of :func:`json.dumps`; NaN and infinity are ValueErrors."""
-    write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False, **options) + "\n")
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, **options) + "\n"
+    with writing(path, binary=True) as file:
+        file.write(text.encode(errors="backslashreplace"))  # names of files in other encodings
 
 
 def read_table(path: Path) -> Any:

@@ -1,6 +1,7 @@
 """Atomic writing of files, and locks."""
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -39,6 +40,9 @@ def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
     with pytest.raises(ValueError):
         write_json(path, {"number": float("nan")})
     assert path.read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
+    latin = os.fsdecode("größe.de".encode("latin-1"))
+    write_json(path, {"name": latin})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"name": latin}
 
 
 def test_parts_of_killed_writers_are_removed(tmp_path):
