@@ -135,7 +135,8 @@ def next_commands(
 def explain(train: Sequence[str]) -> None:
     """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
     words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
-    result = subprocess.run(words, env=python_environment(), stdout=subprocess.PIPE, text=True)
+    decoding: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}  # as of names
+    result = subprocess.run(words, env=python_environment(), stdout=subprocess.PIPE, **decoding)
     if result.returncode == 0:
         print(f"posattn train stands for\n{indent(result.stdout.rstrip(), '    ')}")
 

@@ -1,6 +1,7 @@
 """``posattn train``: its command, progress, errors and following commands."""
 
 import argparse
+import io
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ from fairseq_posattn.cli import main
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import options
+from fairseq_posattn.preparation.report import explain
 from fairseq_posattn.scoring.bleu import known_language
 from fairseq_posattn.training.commands import train
 from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command
@@ -323,6 +325,14 @@ def test_a_killed_training_names_the_signal(tmp_path):
     message = r"ended by a signal: Killed, possibly out of memory \(log: .*\); rerun"
     with pytest.raises(UsageError, match=message):
         train.run(words, tmp_path, "loss")
+
+
+def test_a_folder_whose_name_is_in_latin_1_is_explained(make, monkeypatch):
+    folder = make("tagging")
+    folder = folder.rename(folder.with_name(os.fsdecode("größe".encode("latin-1"))))
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    explain(["posattn", "train", str(folder)])
+    assert f"    fairseq-train {shlex.quote(str(folder))} " in sys.stdout.getvalue()
 
 
 def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
