@@ -164,7 +164,7 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
     path = save_dir / LOG
     if not (path.exists() and (save_dir / "checkpoint_last.pt").exists()):
         return
-    with open(path, encoding="utf-8", errors="replace") as log:
+    with open(path, encoding="utf-8", errors="surrogateescape") as log:
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
     words = []
     with suppress(ValueError):  # a full disk cut the line, or a value has several lines
@@ -258,7 +258,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
 
 def _append(log: FileIO, text: str) -> None:
     try:
-        log.write(text.encode())
+        log.write(text.encode(errors="surrogateescape"))
     except OSError as error:
         fix = "rerun the same command to resume"
         raise UsageError(f"{log.name} cannot be written: {error.strerror}; {fix}") from error
