@@ -17,7 +17,7 @@ from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_unshift
-from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
+from fairseq_posattn.attention.softmax import add_to, masked_softmax, scaled_scores
 from fairseq_posattn.common.flags import flag
 
 
@@ -42,7 +42,8 @@ def relative_position_attention(
     reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
     by_distance = repeat_ends(by_label, past, future)  # [B, H, Tq, Tq+Tk-1]
-    scores = scaled_scores(query, key).add_(relative_shift(by_distance))  # [B, H, Tq, Tk], eq. 5
+    # [B, H, Tq, Tk], eq. 5
+    scores = add_to(scaled_scores(query, key), relative_shift(by_distance))
     weights = masked_softmax(scores, call.blocked(query, key), value.dtype)
     dropped = drop(weights, call.dropout_p)
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]

@@ -16,7 +16,7 @@ from fairseq_posattn.attention.cpu import dropout_matmul, library, matmul, produ
 from fairseq_posattn.attention.kernels.support import with_kernel
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import blocked_keys, toeplitz_matrix, union_of_masks
-from fairseq_posattn.attention.pytorch import is_traced
+from fairseq_posattn.attention.pytorch import is_traced, is_transformed
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
@@ -26,6 +26,15 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
     """Return ``Q K' / sqrt(D)``, ``[B, H, Tq, Tk]``."""
     # Scaled before the matmul, which may overflow in float16.
     return matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
+
+
+def add_to(scores: Tensor, addend: Tensor) -> Tensor:
+    """Return ``scores + addend``, written to the scores where type and transforms allow it."""
+    # torch.func.vmap may have a batch of the addend alone.
+    wide = torch.promote_types(scores.dtype, addend.dtype) != scores.dtype
+    if wide or is_traced() or is_transformed():
+        return scores + addend
+    return scores.add_(addend)
 
 
 @once_a_pass
@@ -94,7 +103,7 @@ def masked_softmax_attention(
     blocked = None
     if mask is not None:
         penalties, blocked = separate_mask(mask.to(scores.dtype))
-        scores = scores.add_(penalties)
+        scores = add_to(scores, penalties)
     blocked = block_padding(blocked, call.key_padding_mask, scores.dim())
     return softmax_attention(call, scores, value, blocked)
 
@@ -138,8 +147,7 @@ def biased_attention(
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
-        wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
-        scores = scores + bias if wide else scores.add_(bias)
+        scores = add_to(scores, bias)
     return softmax_attention(call, scores, value, blocked)
 
 
@@ -166,7 +174,7 @@ def can_attend_by_head(call: Call, query: Tensor) -> bool:
     """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
     if call.impl != "reference" or is_traced() or query.size(-2) < LONG_TEXT:
         return False
-    if torch.is_grad_enabled() or call.dropout_p or call.need_weights:
+    if torch.is_grad_enabled() or is_transformed() or call.dropout_p or call.need_weights:
         return False
     return query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
 

@@ -16,7 +16,12 @@ from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Optio
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_sinusoids
-from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
+from fairseq_posattn.attention.softmax import (
+    add_to,
+    biased_attention,
+    scaled_scores,
+    softmax_attention,
+)
 
 
 @attention(sdpa=True)
@@ -63,7 +68,7 @@ def relative_attention(
             position_scores = position_scores.clone()  # no longer a view
         return biased_attention(call, content_query, key, value, bias=position_scores)
     # In float32 at least: float16 may not hold them.
-    scores = scaled_scores(content_query, key).add_(position_scores)  # [B, H, Tq, Tk]
+    scores = add_to(scaled_scores(content_query, key), position_scores)  # [B, H, Tq, Tk]
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     scores = scores.mul_(math.sqrt(query.size(-1)))
     return softmax_attention(call, scores, value, call.blocked(query, key))

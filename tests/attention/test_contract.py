@@ -138,6 +138,9 @@ def test_second_derivatives_and_functional_transforms(name):
     pairs = {n: torch.stack([a, 2 * a]) for n, a in tensors.items()}
     losses = torch.func.vmap(loss)(pairs)
     torch.testing.assert_close(losses[1], loss({n: 2 * a for n, a in tensors.items()}))
+    for argument, both in pairs.items():  # a batch of one argument alone
+        losses = torch.func.vmap(lambda a, n=argument: loss({**tensors, n: a}))(both)
+        torch.testing.assert_close(losses[1], loss({**tensors, argument: both[1]}))
 
 
 def test_a_named_implementation_serves_long_texts_too(monkeypatch):
