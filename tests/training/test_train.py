@@ -353,7 +353,7 @@ def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
     assert not named("--cpu", "--lr=3", "--seed", "2")
     (tmp_path / "train.log").write_text(f"{log}$ fairseq-train d --adam-betas '(0.9,")
     assert not named()  # a full disk cut the line
-    latin = f"--save-dir={os.fsdecode("ö".encode("latin-1"))}"
+    latin = "--save-dir=" + os.fsdecode("ö".encode("latin-1"))
     with open(tmp_path / "train.log", "ab", buffering=0) as file:
         train._append(file, f"\n$ fairseq-train d --lr 1 {latin}\n")
     assert not [*train.forgotten(["d", "--lr", "1", latin], [], tmp_path)]
