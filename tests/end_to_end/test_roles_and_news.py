@@ -88,6 +88,12 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
     assert round(scores["f1"], 2) == max(validated(log, "f1"))
 
 
+def test_unknown_words_are_warned_of_with_props(tagger, write, capsys):
+    roles, props = write("text", ["0 x y ||| B-V O"]), write("props", ["x (V*)", "- *", ""])
+    assert predict([str(tagger[0]), "--input", str(roles), "--props", str(props), "--cpu"]) == 0
+    assert "2 of 2 words are unknown to the model" in capsys.readouterr().err
+
+
 def test_lines_may_give_the_predicates(tagger):
     predictor = prediction.load(tagger[0])
     lines = [

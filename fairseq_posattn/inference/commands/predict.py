@@ -22,6 +22,7 @@ import itertools
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -84,13 +85,13 @@ def predict(args: Namespace) -> None:
                 gold, flat = read_props(args.props), itertools.chain.from_iterable(answers)
                 roles = (result for result in flat if result != predictor.nothing)
                 out.writelines(write_props(as_props(gold, roles)))
+                warn_of_unknown(predictor, name)
                 return
             for predictions in answers:
                 for result in predictions:
                     print(result.as_json() if args.json else result, file=out)
                 out.flush()
-                if warning := predictor.unknown.warning():
-                    warn(f"{name}: {warning}")
+                warn_of_unknown(predictor, name)
                 blank += predictions.count(predictor.nothing)
                 bar.update(len(predictions))
     for message in predictor.notes.warnings(name):
@@ -99,3 +100,9 @@ def predict(args: Namespace) -> None:
     if blank:
         lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
         sys.stderr.write(f"{lines} answered with a blank line\n")
+
+
+def warn_of_unknown(predictor: Any, name: str) -> None:
+    """Warn once if most words or subwords of the file ``name`` are unknown."""
+    if warning := predictor.unknown.warning():
+        warn(f"{name}: {warning}")
