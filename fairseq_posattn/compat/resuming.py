@@ -84,6 +84,9 @@ def require_restored_file(cfg: Any, trainer: Any) -> None:
             starts["--finetune-from-model"] = cfg.finetune_from_model
             named = ((name, start) for name, start in starts.items() if start)
             option, path = next(named, (option, path))
+    elif cfg.finetune_from_model:  # fairseq prints all settings
+        fix = "it cannot be used with --restore-file; leave one of them out"
+        raise UsageError(f"--finetune-from-model: {fix}")
     if not PathManager.isfile(path) and (option != "--save-dir" or os.path.lexists(path)):
         inside = os.path.join(cfg.save_dir, os.path.basename(path))
         hint = f", but {inside} exists" if inside != path and os.path.isfile(inside) else ""

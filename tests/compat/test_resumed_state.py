@@ -324,6 +324,10 @@ def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer,
         with pytest.raises(UsageError, match=f"^{option}: there is no file {file}$"):
             checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
     assert trainer.load_checkpoint(name) is None  # fairseq starts from scratch
+    both = {"restore_file": name, "finetune_from_model": name}
+    trainer = make_trainer(save_dir=str(saved), **both)
+    with pytest.raises(UsageError, match=r"--finetune-from-model: it cannot be .* out$"):
+        checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
 
 
 class EpochDataset(FairseqDataset):
