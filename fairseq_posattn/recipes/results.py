@@ -92,7 +92,7 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     result: Result = {
         "scores": scores,
         "examples": {"train": _training_examples(run), "test": int(tested["test"]["bsz"])},
-        "word vectors": features,
+        **({"word vectors": features} if features else {}),
         **_coverage(value_of(train, "--encoder-embed-path")),
         "validation": _best(log, value_of(train, "--best-checkpoint-metric")),
         "parameters": parameters,
@@ -201,8 +201,9 @@ class Log:
         return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))
 
     def embeddings(self) -> tuple[int, int]:
-        """Return the number of word vectors and of their features."""
-        words, features = self._last(r"\(embed_tokens\): Embedding\((\d+), (\d+)")
+        """Return the number of word vectors and of their features; 0 for a user's other modules."""
+        named = re.findall(r"\(embed_tokens\): Embedding\((\d+), (\d+)", self._text)
+        words, features = named[-1] if named else (0, 0)
         return int(words), int(features)
 
     def gpus(self) -> str | None:

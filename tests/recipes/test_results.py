@@ -101,6 +101,13 @@ def test_missing_hypotheses_are_an_error(translated):
     assert not translated.result.exists()
 
 
+def test_a_classifier_of_the_user_has_no_word_vectors_to_describe(classified):
+    log = classified.folder / "train.log"
+    log.write_text(CLASSIFIED.replace("(embed_tokens): Embedding", "(vectors): EmbeddingBag"))
+    result = recorded(classified)
+    assert result["parameters without word vectors"] == 5000 and "word vectors" not in result
+
+
 def test_a_classifier_has_its_best_validation(classified, capsys):
     """If accuracies are equal, the later checkpoint is kept."""
     result = recorded(classified)
