@@ -125,9 +125,16 @@ class Mechanism(RetainedDropout):
 
     @classmethod
     def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        """Return the arguments of the constructor beside :class:`Shared`, by name."""
+        """Return the arguments of the constructor beside :class:`Shared`, by name.
+
+        Raise ValueError if the model lacks a flag, as the plugin's models lack a user's.
+        """
         read: dict[str, Any] = dict(cls.read_sizes(layer.embed_dim, layer.num_heads))
         for field in fields(cls.flags):
+            if not hasattr(flags, field.name):
+                lacks = f"--{field.name.replace('_', '-')}: the model has no such flag, which"
+                fix = f"register a model whose config derives from {cls.flags.__name__}, too"
+                raise ValueError(f"{lacks} {cls.__name__} reads; {fix}")
             value = getattr(flags, field.name)
             # fairseq's choices are members of an enumeration.
             read[field.name.partition("_")[2]] = str(value) if isinstance(value, Enum) else value

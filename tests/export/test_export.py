@@ -16,6 +16,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassificati
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.attention import DotProductAttention
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.inference import prediction
@@ -142,7 +143,7 @@ def test_sentences_of_a_pair_are_truncated_separately(classifier, tmp_path):
     assert len(short["input_ids"]) == 4
 
 
-def test_flags_of_the_users_model_are_exported(translator, tmp_path, monkeypatch):
+def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path, monkeypatch):
     @dataclass
     class Flags:
         bent_by: float = flag(1.0, "factor of the queries", "bent")
@@ -159,6 +160,9 @@ def test_flags_of_the_users_model_are_exported(translator, tmp_path, monkeypatch
 
     config = dataclass(type("Config", (Flags, PosAttnTransformerConfig), {}))
     monkeypatch.setitem(MECHANISMS, "bent", Builder(Bent))
+    lacks = "--bent-by: the model has no such flag, which Bent reads; register a model whose config"
+    with pytest.raises(UsageError, match=lacks):
+        translator("posattn_transformer", *TINY_TRANSFORMER, "--encoder-sublayers=bent,ffn")
     register_model("translator_of_mine", dataclass=config)(type("Mine", (PosAttnTransformer,), {}))
     flags = [*TINY_TRANSFORMER, "--encoder-sublayers=bent,ffn", "--bent-by=3"]
     path, _ = translator("translator_of_mine", *flags)
