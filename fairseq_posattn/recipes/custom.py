@@ -395,6 +395,8 @@ def check(path: Path, plan: Plan) -> None:
             name = re.search(r"--[\w-]+|$", mistake)[0]  # type: ignore[index]
             if name in plan.options.flags:
                 raise UsageError(mistake)
+            if name in BEST:
+                source.fail("metrics", mistake)
             is_shared = name in source.table.training.split() and name not in row.flags.split()
             key = "training" if is_shared else source.rows[row.name]
             source.fail(key, f"row {row.name!r}: {mistake}")

@@ -166,6 +166,11 @@ def changed(text, other):
         (changed("alibi,ffn", "alibi,fn"), (), "own.yaml:6: .* alibi,fn: unknown sublayer 'fn'"),
         (changed("epochs: 3", METRICS), (), "own.yaml:3: there is no metric 'f2'; known: l"),
         (
+            changed("epochs: 3", "epochs: 3\nmetrics: [f2]"),
+            (),
+            "own.yaml:3: --best-checkpoint-metric f2: with",
+        ),
+        (
             changed("epochs: 3", METRICS.replace("f2", "valid_epoch_s")),
             (),
             "own.yaml:3: there is no m",
