@@ -275,11 +275,11 @@ def test_a_row_without_any_output_does_not_hold(capsys, kind, fill, name):
         (replaced("table.json", b'"A"', b'"\\u001b[2J"'), "table.tar.gz: row is "),
         (
             replaced("rows/0/seed1/result.json", b"--forms sacrebleu", b"--statistics /tmp/x"),
-            "its scoring 'bleu --statistics /tmp/x' is refused",
+            "its scoring 'bleu --statistics /tmp/x --language en' is refused",
         ),
         (
             replaced("rows/0/seed1/result.json", b"--forms sacrebleu", b"--forms a --comet x"),
-            "its scoring 'bleu --forms a --comet x' is refused",
+            "its scoring 'bleu --forms a --comet x --language en' is refused",
         ),
     ],
 )

@@ -350,17 +350,17 @@ def test_scores_by_length_are_metrics():
 
 
 @pytest.mark.parametrize(
-    ("target", "given", "scoring"),
+    ("target", "line", "scoring"),
     [
         ("en", "", "bleu --forms sacrebleu --language en"),
         ("en", "bleu --language de", "bleu --language de"),
         ("tgt", "", "bleu --forms sacrebleu"),  # a name that is hardly a language's
     ],
 )
-def test_bleu_is_of_the_language_of_the_data(target, given, scoring, monkeypatch):
+def test_bleu_is_of_the_language_of_the_data(target, line, scoring, monkeypatch):
     monkeypatch.setitem(PAIRS, "languages", ("fr", target))
     described(Path("fr-en"), **PAIRS, subwords="sentencepiece")
-    text = f"{FILE}scoring: {given}\n" if given else FILE
+    text = f"{FILE}scoring: {line}\n" if line else FILE
     assert plan_of(text).recipe.settings.scoring == scoring
 
 
