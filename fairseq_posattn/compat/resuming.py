@@ -180,7 +180,7 @@ def forget_other_settings(state: dict[str, Any], cfg: Any) -> None:
     if differs("checkpoint", "best_checkpoint_metric"):
         for name in ("best", "val_loss", "early_stopping"):
             state["extra_state"].pop(name, None)
-    if differs("optimization", "lr"):
+    if differs("optimization", "lr"):  # without its last epoch a plateau starts anew
         for entry in state["optimizer_history"][-1:]:
             entry.get("lr_scheduler_state", {}).pop("last_epoch", None)
 
@@ -301,7 +301,7 @@ _save_too(AMPOptimizer, AMP_SCALER)
 _save_too(
     ReduceLROnPlateauLRSchedule,
     *map(_counter, ("num_bad_epochs", "cooldown_counter")),
-    # which other schedules lack
+    # Other schedules lack it: one that loads it has started.
     Entry(
         "last_epoch",
         lambda self: self.lr_scheduler.last_epoch,

@@ -39,7 +39,7 @@ METRICS = {  # by name: its kind for Prometheus, and its description
 
 @dataclass(frozen=True)
 class Limits:
-    batch: int = 32  # lines of a request that are translated together, before other requests
+    batch: int = 32  # lines that are translated together, at most
     waiting: int = 1024  # lines of all requests that wait for their translation
     body: int = 1 << 20  # bytes of a request
 
