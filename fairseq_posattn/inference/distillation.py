@@ -134,7 +134,9 @@ class Parts:
                 kept += count
         if kept:
             why = "the teacher cannot read them whole, or its translation has the maximum length"
-            say(f"lines that keep their target: {kept:,}; {why} (--max-len-a, --max-len-b)")
+            now = sum(sizes[n] for n in wanted)
+            counts = f"{kept:,} of {now:,} translated now"
+            say(f"lines that keep their target: {counts}; {why} (--max-len-a, --max-len-b)")
 
     def _read(self) -> Iterator[tuple[int, list[Pair]]]:
         sides = (file_lines(path) for path in self.files)

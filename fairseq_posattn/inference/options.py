@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsConta
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fairseq_posattn.common.cli import add_count, number_list, positive
+from fairseq_posattn.common.cli import add_count, natural, number_list, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
@@ -21,9 +21,9 @@ SEARCH: dict[str, tuple[Callable[[str], float], str]] = {
     "beam": (positive, "beam size"),
     "lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
     "max_len_a": (float, "maximum output length is A x source length + B subwords: this is A"),
-    "max_len_b": (int, "maximum output length is A x source length + B subwords: this is B"),
+    "max_len_b": (natural, "maximum output length is A x source length + B subwords: this is B"),
     "min_len": (positive, "minimum output length in subwords"),
-    "no_repeat_ngram_size": (int, "forbid repeated n-grams of N subwords; 0 allows them"),
+    "no_repeat_ngram_size": (natural, "forbid repeated n-grams of N subwords; 0 allows them"),
 }
 
 

@@ -137,8 +137,9 @@ def train_sentencepiece(
     model = io.BytesIO()  # a model file would contain its name
     text = chain.from_iterable(map(_learnable, lines))
     options |= {"sentence_iterator": text, "model_writer": model, "minloglevel": 2}
+    size = max(vocabulary_size, 3)  # to fewer it has no such message
     try:
-        sentencepiece.SentencePieceTrainer.train(vocab_size=vocabulary_size, **options)
+        sentencepiece.SentencePieceTrainer.train(vocab_size=size, **options)
     except RuntimeError as error:
         least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if least is None:

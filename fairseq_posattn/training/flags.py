@@ -74,6 +74,8 @@ def parts_of(options: Mapping[str, Any]) -> set[str]:
     for name, reader in DECIDING.items():
         if options.get(name) not in (None, "") and (not reader or reader in parts):
             parts.add(f"{checks.flag(name)} {options[name]}".removesuffix(" True"))
+    if options.get("head_dim"):
+        parts.add("--head-dim")
     return parts
 
 
@@ -200,7 +202,9 @@ class SentenceEncoderConfig(MechanismConfig):
         "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
     )
     map_activation: ChoiceEnum(list(mechanisms.ACTIVATIONS)) = flag(
-        "elu", "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head"
+        "elu",
+        "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head",
+        *("--encoder mtsa", "mpsan", "disan", "bi_blosan", "--pooling source2token", "--head-dim"),
     )
     attention_dropout: float = flag(
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"

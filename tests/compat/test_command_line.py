@@ -174,6 +174,13 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             {"encoder": "none", "encoder_hidden_dim": 8},
             ["--encoder-hidden-dim 8 changes nothing: there is --encoder none"],
         ),
+        (
+            "da_transformer_classifier",
+            {"map_activation": "relu"},
+            ["--map-activation relu changes nothing: it is for --encoder mtsa, mpsan, disan, bi_b"],
+        ),
+        ("da_transformer_classifier", {"map_activation": "relu", "head_dim": 8}, []),
+        ("mtsa_classifier", {"map_activation": "relu"}, []),
         ("multi_head_classifier", HEADS, []),
         ("transformer", HEADS, []),
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}, []),  # the default

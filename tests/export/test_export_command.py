@@ -36,6 +36,13 @@ def path(translator):
     return translator("dman_iwslt_de_en", *TINY_TRANSFORMER)[0]
 
 
+@pytest.mark.parametrize("option", ["--max-len-b", "--no-repeat-ngram-size"])
+def test_sizes_of_the_search_are_whole_numbers(option, capsys):
+    with pytest.raises(SystemExit):
+        run("model.pt", "exported", option, "-1")
+    assert f"argument {option}: '-1' is not a whole number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("package, extra", [("safetensors", "export"), ("ctranslate2",) * 2])
 def test_a_missing_package_is_named(package, extra, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "find_spec", lambda name: None if name == package else name)

@@ -187,7 +187,8 @@ def test_translations_of_the_maximum_length_are_not_targets(data, source, capsys
     both = zip(EXPECTED, (TARGETS[n % 3] for n in range(len(source))), short, strict=True)
     expected = [text if is_short else target for text, target, is_short in both]
     assert binarized("new", "train", "en") == expected != EXPECTED
-    assert f"lines that keep their target: {short.count(False)}; " in capsys.readouterr().err
+    counts = f"{short.count(False)} of {len(source)} translated now; "
+    assert f"lines that keep their target: {counts}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -387,7 +387,6 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
         ((), {"data": FIXTURE}, "is not data of --task translation: it has no dict.*.txt"),
         (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
-        (("--no-repeat-ngram-size", "-1"), {}, "no_repeat_ngram_size -1: must be 0 or more"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
         (("--min-len", "50"), {}, "min_len 50: must be at most"),
         (("--max-len-b", "0"), {}, "min_len 1: must be at most 0"),

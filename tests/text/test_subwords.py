@@ -79,6 +79,12 @@ def test_subwords_equal_those_of_subword_nmt(codes, monkeypatch):
     assert encoder.bpe.cache is not cache and cache == known
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_sentencepiece_has_room_for_the_characters(size, tmp_path):
+    with pytest.raises(UsageError, match=f"--vocabulary-size {size}: the characters of the text"):
+        subwords.train_sentencepiece(text(), size, tmp_path / "model")
+
+
 def test_sentencepiece_models_are_reproducible_and_reversible(tmp_path):
     for name in ("one", "another"):
         subwords.train_sentencepiece(text(), 40, tmp_path / name, model_type="bpe")
