@@ -326,7 +326,8 @@ def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
 def _generation(source: Source, corpus: Prepared) -> Generation:
     table, described = source.table, corpus.manifest
     scoring, target = _scoring(table, corpus.kind), described.languages[1]
-    if scoring.startswith("bleu") and code_of(target) in CODES and "--language" not in scoring:
+    names_language = {"--language", "--detokenize"} & {*scoring.split()}
+    if scoring.startswith("bleu") and code_of(target) in CODES and not names_language:
         scoring += f" --language {target}"
     return Generation(
         regime=source.path.stem,

@@ -354,6 +354,7 @@ def test_scores_by_length_are_metrics():
     [
         ("en", "", "bleu --forms sacrebleu --language en"),
         ("en", "bleu --language de", "bleu --language de"),
+        ("en", "bleu --detokenize en", "bleu --detokenize en"),  # which sets the language
         ("tgt", "", "bleu --forms sacrebleu"),  # a name that is hardly a language's
     ],
 )
