@@ -7,6 +7,7 @@ import argparse
 import collections
 import contextlib
 import logging
+import math
 import os
 import time
 import typing
@@ -177,12 +178,16 @@ def forget_other_settings(state: dict[str, Any], cfg: Any) -> None:
         saved, value = ((config or {}).get(group) or {} for config in (state.get("cfg"), cfg))
         return name in saved and str(saved[name]) != str(value[name])
 
+    schedules = [entry.get("lr_scheduler_state", {}) for entry in state["optimizer_history"][-1:]]
     if differs("checkpoint", "best_checkpoint_metric"):
         for name in ("best", "val_loss", "early_stopping"):
             state["extra_state"].pop(name, None)
+        worst = -math.inf if cfg.checkpoint.maximize_best_checkpoint_metric else math.inf
+        for schedule in schedules:  # a plateau's
+            schedule["best"] = worst
     if differs("optimization", "lr"):  # without its last epoch a plateau starts anew
-        for entry in state["optimizer_history"][-1:]:
-            entry.get("lr_scheduler_state", {}).pop("last_epoch", None)
+        for schedule in schedules:
+            schedule.pop("last_epoch", None)
 
 
 def continue_clock(trainer: Any, reset: bool) -> None:

@@ -1,5 +1,6 @@
 """Optimizers, best losses and restored files of resumed trainings."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -194,16 +195,29 @@ def test_patience_is_of_one_training_and_metric(flag, metric, kept, make_trainer
     resuming.forget_previous_training()
 
 
-@pytest.mark.parametrize("rate, kept", [(0.1, True), (0.2, False)])
-def test_another_rate_replaces_that_of_a_plateau(rate, kept):
-    saved, flags = ({"optimization": {"lr": [number]}} for number in (0.1, rate))
+@pytest.mark.parametrize(
+    "flags, left",
+    [
+        ({}, {"best": 3.0, "last_epoch": 2}),
+        ({"lr": [0.2]}, {"best": 3.0}),  # without the epoch it is another schedule's
+        ({"best_checkpoint_metric": "ppl"}, {"best": math.inf, "last_epoch": 2}),
+        (
+            {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True},
+            {"best": -math.inf, "last_epoch": 2},
+        ),
+    ],
+)
+def test_a_plateau_is_of_one_rate_and_metric(flags, left):
+    metric = {"best_checkpoint_metric": "loss", "maximize_best_checkpoint_metric": False}
+    saved = OmegaConf.create({"optimization": {"lr": [0.1]}, "checkpoint": metric})
     schedule = {"best": 3.0, "last_epoch": 2}
-    state = {
-        "cfg": OmegaConf.create(saved),
-        "optimizer_history": [{"lr_scheduler_state": schedule}],
-    }
-    resuming.forget_other_settings(state, OmegaConf.create(flags))
-    assert ("last_epoch" in schedule) == kept  # without it the schedule is another one's
+    history = [{"lr_scheduler_state": schedule}]
+    state = {"cfg": saved, "optimizer_history": history, "extra_state": {}}
+    cfg = saved.copy()
+    for name, value in flags.items():
+        cfg["optimization" if name == "lr" else "checkpoint"][name] = value
+    resuming.forget_other_settings(state, cfg)
+    assert schedule == left
 
 
 def test_an_average_starts_at_the_weights_of_a_checkpoint_without_one(make_trainer):
