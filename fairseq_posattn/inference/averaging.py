@@ -11,7 +11,7 @@ from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.fingerprints import KEY, NAMES
 from fairseq_posattn.compat.loading import require_finite, require_float
-from fairseq_posattn.compat.matching import free_options, is_structural
+from fairseq_posattn.compat.matching import LAST, free_options, is_structural
 from fairseq_posattn.training.registered import checkpoint_utils  # models declare what may differ
 
 SHAPE = "shape of "
@@ -79,7 +79,9 @@ def essentials(state: dict[str, Any]) -> dict[str, Any]:
         if all_count or is_structural(str(name), arch)
     }
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
-    if not saved_group(state, "checkpoint").get("finetune_from_model"):
+    begun = saved_group(state, "checkpoint")
+    is_random = begun.get("restore_file") in (None, "", LAST)
+    if is_random and not (begun.get("finetune_from_model") or begun.get("continue_once")):
         shared["--seed"] = saved_group(state, "common").get("seed")
     known = (state.get("extra_state") or {}).get(KEY) or {}
     shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}

@@ -170,9 +170,10 @@ def test_only_checkpoints_of_one_model_are_averaged(
     assert not message or f"error: {other}: {message}" in errors[0] and str(first) in errors[0]
 
 
-def test_fine_tuned_models_with_other_seeds_are_averaged(tmp_path):
+@pytest.mark.parametrize("flag", ["finetune_from_model", "restore_file", "continue_once"])
+def test_fine_tuned_models_with_other_seeds_are_averaged(flag, tmp_path):
     for seed in (1, 2):
-        cfg = {"common": {"seed": seed}, "checkpoint": {"finetune_from_model": "start.pt"}}
+        cfg = {"common": {"seed": seed}, "checkpoint": {flag: "start.pt"}}
         state = {"cfg": cfg, "model": {"weight": torch.tensor([float(seed)])}}
         torch.save(state, tmp_path / f"{seed}.pt")
     mean = averaging.average_checkpoints([tmp_path / "1.pt", tmp_path / "2.pt"])
