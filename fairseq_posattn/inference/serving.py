@@ -67,16 +67,19 @@ class Batches:
         if self.counts["waiting"] + len(lines) > most:
             raise Refused(429, "too many texts are waiting; try again later")
         results, loop = [BLANK] * len(lines), asyncio.get_running_loop()
-        self.counts["waiting"] += len(lines)
+        waiting = len(lines)
+        self.counts["waiting"] += waiting
         try:  # a batch at a time: shorter requests need not wait for all of them
             for rows in batches([len(line.tokens) for line in lines], self.limits.batch):
                 result: asyncio.Future[list[Translation]] = loop.create_future()
                 self.queue.put_nowait(([lines[row] for row in rows], result))
                 for row, translation in zip(rows, await result, strict=True):
                     results[row] = translation
+                self.counts["waiting"] -= len(rows)
+                waiting -= len(rows)
             return results
         finally:
-            self.counts["waiting"] -= len(lines)
+            self.counts["waiting"] -= waiting
 
     async def run(self) -> None:
         """Translate what is in the queue, until the task is cancelled."""

@@ -233,6 +233,25 @@ def test_a_short_request_need_not_wait_for_a_long_one(translator, source):
     asyncio.run(ask())
 
 
+def test_lines_that_are_translated_no_longer_wait(translator, source, monkeypatch):
+    counts, waiting, translate_all = Counter(), [], translator.translate_all
+
+    def count(*args):
+        waiting.append(counts["waiting"])
+        return translate_all(*args)
+
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            batches = Batches(translator, pool, Limits(batch=2), counts)
+            task = asyncio.create_task(batches.run())
+            await batches.translate(["", *source[:6]])
+            task.cancel()
+
+    monkeypatch.setattr(translator, "translate_all", count)
+    asyncio.run(ask())
+    assert (waiting, counts["waiting"]) == ([7, 5, 3], 0)
+
+
 def test_an_error_of_any_kind_is_an_answer(translator, monkeypatch):
     """Check that the next request is answered, too."""
 
