@@ -121,7 +121,10 @@ def _normalize(
     fully_masked = None
     if blocked is not None:
         blocked, fully_masked = unblock_fully_masked(blocked)
-        scores = scores.masked_fill_(blocked, float("-inf"))
+        # torch.func.vmap may have a batch of the mask alone.
+        is_copied = is_traced() or is_transformed()
+        fill = scores.masked_fill if is_copied else scores.masked_fill_
+        scores = fill(blocked, -math.inf)
     wide = torch.promote_types(scores.dtype, torch.float32)
     return torch.softmax(scores, dim=-1, dtype=wide).to(dtype), fully_masked
 

@@ -7,6 +7,7 @@ in its own file.
 import io
 import itertools
 import math
+from functools import partial
 
 import oracles
 import pytest
@@ -141,6 +142,11 @@ def test_second_derivatives_and_functional_transforms(name):
     for argument, both in pairs.items():  # a batch of one argument alone
         losses = torch.func.vmap(lambda a, n=argument: loss({**tensors, n: a}))(both)
         torch.testing.assert_close(losses[1], loss({**tensors, argument: both[1]}))
+    padding = torch.tensor([[[False, True, True]], [[False, False, True]], [[True, True, True]]])
+    attend = partial(case, arguments, impl="reference")
+    outputs = torch.func.vmap(lambda mask: attend(key_padding_mask=mask))(padding)
+    for output, mask in zip(outputs, padding, strict=True):
+        torch.testing.assert_close(output, attend(key_padding_mask=mask))
 
 
 def test_a_named_implementation_serves_long_texts_too(monkeypatch):
