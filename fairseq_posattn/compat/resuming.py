@@ -303,16 +303,7 @@ def _counter(name: str) -> Entry:
 _save_too(_FP16OptimizerMixin, FP32_WEIGHTS, SCALER)
 _save_too(_MemoryEfficientFP16OptimizerMixin, SCALER)
 _save_too(AMPOptimizer, AMP_SCALER)
-_save_too(
-    ReduceLROnPlateauLRSchedule,
-    *map(_counter, ("num_bad_epochs", "cooldown_counter")),
-    # Other schedules lack it: one that loads it has started.
-    Entry(
-        "last_epoch",
-        lambda self: self.lr_scheduler.last_epoch,
-        lambda self, _: setattr(self, "has_started", True),
-    ),
-)
+_save_too(ReduceLROnPlateauLRSchedule, *map(_counter, ("num_bad_epochs", "cooldown_counter")))
 
 
 @around(Trainer, "state_dict")
@@ -356,11 +347,10 @@ def step_with_loss_only(
     """
     if val_loss is not None:
         step(self, epoch, val_loss)
-    elif not hasattr(self, "has_started"):
+    elif self.lr_scheduler.last_epoch == 0:  # no validation yet: others' states have no such number
         self.lr_scheduler.best = self.lr_scheduler.mode_worse
         if self.warmup_end:
             self.optimizer.set_lr(self.cfg.lr[0])
-    self.has_started = True
     return self.optimizer.get_lr()
 
 
