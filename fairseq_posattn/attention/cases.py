@@ -89,6 +89,9 @@ CASES = {
         masks=DIRECTIONS,
         mask_matrix=True,
     ),
+    "sman": replace(
+        case_of(attention.StaticMaskAttention, radius=1, activation=None), options={"radius": 1}
+    ),
     "rpr": case_of(attention.RelativePositionAttention, max_distance=2),
     "gaussian": case_of(attention.GaussianAttention),
     "transformer_xl": case_of(attention.TransformerXLAttention),

@@ -183,7 +183,7 @@ def forget(a, b, h, i, j, distance):
 PAST_ONLY = ("cope", "forget")
 NAMED = dman, da, mtsa, mpsan, rpr, gaussian, transformer_xl, tener, disan, rope, alibi, t5, kerple
 SCORES = {score.__name__: score for score in (*NAMED, fire, cope, forget)}
-SCORES |= {"san": dot, "masked": dot, "mtsa_identity": mtsa}
+SCORES |= {"san": dot, "masked": dot, "sman": dot, "mtsa_identity": mtsa}
 
 
 def mask_at(mask, b, h, i, j):
@@ -210,7 +210,8 @@ def loops(name, arguments, padding, causal=False):
         for j in keys[b]:
             distance = i + len(values) - queries - j
             penalty = mask_at(a.get("mask"), b, h, i, j)
-            if penalty != -math.inf and not (causal and distance < 0):
+            blocked = (causal and distance < 0) or abs(distance) > a.get("radius", math.inf)
+            if penalty != -math.inf and not blocked:
                 weight = torch.exp(SCORES[name](a, b, h, i, j, distance) + penalty)
                 seen = values[j]
                 if name == "rpr":
