@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,9 @@ class ForcedSearch(SequenceGenerator):
     def __init__(self, models: list[BaseFairseqModel], *args: Any, **kwargs: Any):
         super().__init__(models, *args, **kwargs)
         self.search.stop_on_max_len = True
+        # The others store constraints, lengths or totals of a batch: threads take turns.
+        is_plain = type(self.search) is BeamSearch
+        self.turn = contextlib.nullcontext() if is_plain else threading.Lock()
         # Else the caches' memory is given back after each batch, and the system clears new pages.
         with contextlib.suppress(AttributeError, OSError):  # another C library
             for parameter, size in MALLOC.items():
@@ -47,7 +51,8 @@ class ForcedSearch(SequenceGenerator):
         self, models: list[BaseFairseqModel], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Tensor]]]:
         """Translate a batch, as fairseq's search."""
-        return list(super().generate(models, sample, **kwargs))
+        with self.turn:
+            return list(super().generate(models, sample, **kwargs))
 
     def _prefix_tokens(self, step: int, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
         *_, prefix_tokens, beam_size = args

@@ -42,9 +42,9 @@ def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     assert translator(source[0]).hypotheses[0].alignment is None  # only on request
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_threads_share_a_translator(source, int8):
-    shared = load(int8=int8)
+@pytest.mark.parametrize("options", [{}, {"int8": True}, {"constraints": "ordered"}])
+def test_threads_share_a_translator(source, options):
+    shared = load(**options)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
