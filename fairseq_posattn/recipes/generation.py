@@ -15,6 +15,7 @@ from fairseq_posattn.recipes.plan import Entry, Plan, share
 from fairseq_posattn.recipes.recipe import LAYER, Dataset, Generation, GenerationRecipe, Row
 from fairseq_posattn.recipes.runs import OUTPUT, STATISTICS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.manifest import NAME as MANIFEST
+from fairseq_posattn.text.manifest import read as read_manifest
 
 # The file of each checkpoint that --checkpoint names, and the line of the run's settings.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
@@ -46,6 +47,8 @@ class GenerationPlan(Plan):
         generated = f"numbers.{settings.source}-{settings.target}"
         data = options.root / "data-bin" / (settings.folder or settings.corpus)
         super().__init__(recipe, options, settings.regime, generated, data)
+        if (described := read_manifest(self.data)) and described.subwords:
+            settings = replace(settings, subwords=described.subwords)
         if options.tiny:
             subwords = settings.subwords if recipe.custom else "subword_nmt"
             averaged = min(settings.averaged, 2)

@@ -18,6 +18,8 @@ from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import DATASETS, RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 from fairseq_posattn.recipes.tiny import write_language_model
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.training import presets
 from fairseq_posattn.training.plugin import register
 
@@ -239,6 +241,12 @@ def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
     (tmp_path / "text").mkdir()
     (tmp_path / "text/test.target").touch()
     assert names() == ["LEAD-3", *trained]
+
+
+def test_subwords_are_joined_as_the_data_has_them(runs_of, tmp_path):
+    manifest.write(tmp_path, Manifest("gigaword", "translation", "text", subwords="sentencepiece"))
+    (run,) = runs_of("dman/gigaword", "--rows", "Transformer", "--seed", 1, data=tmp_path)
+    assert parsed(run, "generate").post_process == "sentencepiece"  # as published, wordpiece
 
 
 def test_snli_is_prepared_as_released_beside_the_plain_data(plan_of):
