@@ -404,10 +404,11 @@ def check(path: Path, plan: Plan) -> None:
         if metrics and isinstance(plan.recipe, ClassificationRecipe):  # others are checked above
             validation = (f"valid_{name}" for name in metrics)
             _check_metrics(source, (*metrics, *COSTS, *validation))
-    if scoring := source.table.scoring:
-        mistake = capture(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
-        if not mistake.startswith("give either"):  # the text to score
-            source.fail("scoring", mistake.strip())
+    if scoring := source.table.scoring:  # of this file's own lines
+        texts = ["--hypotheses", str(path), "--references", str(path)]
+        scored = capture(["posattn", "score", *scoring.split(), *texts])
+        if scored.returncode:
+            source.fail("scoring", scored.stderr.rpartition("error: ")[2].strip())
 
 
 def example() -> str:

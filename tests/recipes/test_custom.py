@@ -177,6 +177,7 @@ def changed(text, other):
         ),
         (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
         (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
+        (f"{FILE}scoring: bleu --language german", (), "own.yaml:7: language 'german': unknown"),
         (
             f"{FILE}metrics: [chrf2]\nscoring: bleu --forms five",
             (),
