@@ -47,12 +47,11 @@ class GenerationPlan(Plan):
         generated = f"numbers.{settings.source}-{settings.target}"
         data = options.root / "data-bin" / (settings.folder or settings.corpus)
         super().__init__(recipe, options, settings.regime, generated, data)
-        if (described := read_manifest(self.data)) and described.subwords:
-            settings = replace(settings, subwords=described.subwords)
+        described = read_manifest(self.data)
+        subwords = described.subwords if described else "subword_nmt" if options.tiny else None
+        settings = replace(settings, subwords=subwords or settings.subwords)
         if options.tiny:
-            subwords = settings.subwords if recipe.custom else "subword_nmt"
-            averaged = min(settings.averaged, 2)
-            settings = replace(settings, **TINY, averaged=averaged, subwords=subwords)
+            settings = replace(settings, **TINY, averaged=min(settings.averaged, 2))
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
