@@ -6,6 +6,7 @@ archive cannot lead elsewhere, there is no second copy of large corpora, and it 
 
 import hashlib
 import os
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text.lines import read_lines
 
 COMPRESSED = (".gz", ".bz2", ".xz")
+ATTRIBUTES = re.compile(r"(^|/)\._[^/]*$")  # macOS's files beside others, which are no data
 
 Members = Iterator[tuple[str, IO[bytes]]]
 Opened = AbstractContextManager[IO[bytes]]
@@ -32,7 +34,8 @@ def open_archive(path: StrPath) -> "Archive":
     if path.is_dir():
         return Folder(path)
     if not path.is_file():
-        raise UsageError(f"{path}: no such file or folder")
+        is_pipe = "a pipe, but files are read several times; write its content to a file"
+        raise UsageError(f"{path}: {is_pipe if path.exists() else 'no such file or folder'}")
     with damage_reported(path):
         if zipfile.is_zipfile(path):
             return Zip(path)
@@ -174,7 +177,8 @@ class Folder(Archive):
     @cached_property
     def names(self) -> list[str]:
         files = (path for path in self.path.rglob("*") if path.is_file())
-        return sorted(path.relative_to(self.path).as_posix() for path in files)
+        names = (path.relative_to(self.path).as_posix() for path in files)
+        return sorted(name for name in names if not ATTRIBUTES.search(name))
 
     def members(self) -> Members:
         for name in self.names:
@@ -215,7 +219,7 @@ class Tar(Archive):
     def members(self) -> Members:
         with self.opener() as stream:
             for member, content in tar_members(stream, self.name):
-                if content is not None:
+                if content is not None and not ATTRIBUTES.search(member.name):
                     yield member.name.removeprefix("./"), checked(content, self.name)
 
 
@@ -223,7 +227,7 @@ class Zip(Archive):
     def members(self) -> Members:
         with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             for item in archive.infolist():
-                if not item.is_dir():
+                if not item.is_dir() and not ATTRIBUTES.search(item.filename):
                     with archive.open(item) as stream:
                         yield item.filename, checked(stream, self.label(item.filename))
 

@@ -61,7 +61,7 @@ def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tup
             yield f"{name}:{begin}", row
             begin = rows.line_num + 1
     except csv.Error as error:
-        raise UsageError(f"{name}:{rows.line_num}: not in CSV format: {error}; fix it") from None
+        raise UsageError(f"{name}:{begin}: not in CSV format: {error}; fix it") from None
 
 
 def decoded(line: bytes, encoding: str = "utf-8") -> str:

@@ -18,12 +18,13 @@ from fairseq_posattn.preparation.corpora.cnn_dailymail import stories
 from fairseq_posattn.text.lines import read_lines
 
 FILES = {"data/de/text": b"eins\nzwei\n", "data/en/text": b"one\ntwo\n", "data/README": b"read\n"}
+WRITTEN = {"data/de/._text": b"\0\5\26\7", **FILES}  # with a file that macOS adds
 PACKED = {
-    "plain.tar": tarred(FILES),
-    "text.tgz": tarred(FILES, "gz"),
-    "text.tar.bz2": tarred(FILES, "bz2"),
-    "text.tar.xz": tarred(FILES, "xz"),
-    "text.zip": zipped(FILES),
+    "plain.tar": tarred(WRITTEN),
+    "text.tgz": tarred(WRITTEN, "gz"),
+    "text.tar.bz2": tarred(WRITTEN, "bz2"),
+    "text.tar.xz": tarred(WRITTEN, "xz"),
+    "text.zip": zipped(WRITTEN),
 }
 
 
@@ -48,7 +49,7 @@ def archive(request, write):
     path = write(PACKED.get(kind, PACKED["text.tgz"]), kind)
     if kind == "folder":
         path.unlink()
-        write_folder(path, FILES)
+        write_folder(path, WRITTEN)
     if kind == "nested":
         write(tarred({"texts/text.tgz": PACKED["text.tgz"], "other": b""}, "gz"), kind)
         return open_archive(path).nested("text.tgz")
@@ -96,6 +97,12 @@ def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
     assert read(open_archive(folder), "text") == b"high"
     with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         open_archive(tmp_path / "nowhere")
+
+
+def test_a_pipe_is_no_missing_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: a pipe, but files are read several times; write"):
+        open_archive(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("name", ["text.tgz", "text.tar.bz2", "text.tar.xz", "text.zip", "text.gz"])

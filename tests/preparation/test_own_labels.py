@@ -248,7 +248,7 @@ def test_repeated_texts_are_not_held_out_unless_each_is():
     [
         ("t.csv", "text,mood\n", "t.csv: holds no rows"),
         ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
-        ("t.csv", 'text,mood\na,b\n"a,b\n', "t.csv:3: not in CSV format"),
+        ("t.csv", 'text,mood\na,b\n"a,b\nc,d\n', "t.csv:3: not in CSV format"),
         ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
         ("t.csv", "text,mood\na,\u200b\n", "t.csv:2: no label in column 'mood'"),
         ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
