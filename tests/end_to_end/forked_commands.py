@@ -6,59 +6,23 @@ import multiprocessing.forkserver
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from contextlib import nullcontext
 from importlib.util import module_from_spec, spec_from_file_location
-from multiprocessing.connection import arbitrary_address
 from multiprocessing.forkserver import ForkServer
-from multiprocessing.reduction import DupFd
 from pathlib import Path
 from unittest.mock import patch
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 
 
-class PluginServer(ForkServer):
-    """A server of processes that have imported the plugin, too; the other server forks it."""
-
-    def ensure_running(self):
-        if self._forkserver_address is not None:
-            return
-        self._forkserver_address = arbitrary_address("AF_UNIX")
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(self._forkserver_address)
-            listener.listen()
-            alive, self._forkserver_alive_fd = os.pipe()
-            descriptors = map(Descriptor, (listener.fileno(), alive))
-            fork(_serve, *descriptors, preload="preloaded", daemon=True)
-            os.close(alive)
+SERVERS = {name: ForkServer() for name in ("preloaded", "preloaded_plugin")}
+for name, server in SERVERS.items():
+    server.set_forkserver_preload([name])
 
 
-class Descriptor:
-    """A file descriptor as an argument of a process, which receives a copy's number."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def __reduce__(self):
-        return _number_of, (DupFd(self.number),)
-
-
-def _number_of(descriptor):
-    return descriptor.detach()
-
-
-def _serve(listener, alive):
-    multiprocessing.forkserver.main(listener, alive, ["preloaded_plugin"])
-
-
-SERVERS = {"preloaded": ForkServer(), "preloaded_plugin": PluginServer()}
-SERVERS["preloaded"].set_forkserver_preload(["preloaded"])
-
-
-def fork(target, *arguments, preload="preloaded_plugin", daemon=None):
+def fork(target, *arguments, preload="preloaded_plugin"):
     """Call a function in a fork of a process that has imported a module of this folder.
 
     ``preloaded`` imports fairseq, ``preloaded_plugin`` the plugin, too. Return the process.
@@ -68,7 +32,7 @@ def fork(target, *arguments, preload="preloaded_plugin", daemon=None):
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     with patch.dict(os.environ, PYTHONPATH=path.rstrip(os.pathsep)):
         server.ensure_running()
-    process = FORKSERVER.Process(target=target, args=arguments, daemon=daemon)
+    process = FORKSERVER.Process(target=target, args=arguments)
     connect = server.connect_to_new_process
     with patch.object(multiprocessing.forkserver, "connect_to_new_process", connect):
         process.start()
