@@ -113,34 +113,6 @@ MISTAKES = [
     ("hydra_train", "task.data=FOLDER/none", "FOLDER/none: no such folder"),
     ("hydra_train", "+model.encoder_layer=2", "--encoder-layer no such setting"),
 ]
-# Of options and checkpoints that are refused by the same functions.
-FURTHER = [
-    ("train", "--restore-file CLASSIFIER", "CLASSIFIER --task sentence_prediction, not translat"),
-    ("train", "--restore-file MODEL --optimizer sgd", "MODEL --reset-optimizer FairseqAdam vs SGD"),
-    ("train", "--finetune-from-model FOLDER/none.pt", "FOLDER/none.pt does not exist"),
-    ("train", "--finetune-from-model MODEL --restore-file MODEL", "can not be specified together"),
-    ("train", "--fp16 --bf16", "--fp16 and --bf16"),
-    ("train", "--lr [0.1", "[0.1 is not a list of numbers"),
-    ("train", "--max-tokens 3", "--max-tokens 3 too small"),
-    ("train", "--max-source-positions 4", "too long (4, 1024) --max-source-positions"),
-    ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
-    ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
-    ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
-    ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
-    ("classify", "--num-classes 1", "classes"),
-    ("classify", "--criterion cross_entropy", "--criterion give sentence_classification,"),
-    ("generate", "--path FOLDER/empty", "FOLDER/empty: no checkpoint_best.pt name"),
-    ("generate", "--path CLASSIFIER", "CLASSIFIER dictionary DATA"),
-    ("generate", "--model-overrides {bad", "--model-overrides {bad: dictionary"),
-    ("generate", "--model-overrides {'encoder_layers':2}", "MODEL --encoder-layers 1, not 2"),
-    ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups 3: --beam"),
-    ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
-    ("interactive", "--input FOLDER/none.txt", "FOLDER/none.txt: No such file"),
-    ("interactive", "--batch-size 4", "--batch-size --buffer-size"),
-    ("interactive", "--bpe sentencepiece", "--sentencepiece-model is missing"),
-]
-DAILY, NIGHTLY = len(MISTAKES), [pytest.mark.nightly]
-MISTAKES += FURTHER
 
 
 def arguments_of(world, command, mistake):
@@ -191,11 +163,7 @@ def finished(world, numbers):
 
 
 @pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(number, id=" ".join(mistake[:2]), marks=NIGHTLY * (number >= DAILY))
-        for number, mistake in enumerate(MISTAKES)
-    ],
+    "number", range(len(MISTAKES)), ids=[" ".join(mistake[:2]) for mistake in MISTAKES]
 )
 def test_a_mistake_is_one_line(world, finished, number):
     code, output, errors = finished[number]
