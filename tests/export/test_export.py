@@ -146,7 +146,7 @@ def test_sentences_of_a_pair_are_truncated_separately(classifier, tmp_path):
 def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path, monkeypatch):
     @dataclass
     class Flags:
-        bent_by: float = flag(1.0, "factor of the queries", "bent")
+        much_bent_by: float = flag(1.0, "factor of the queries", "much_bent")
 
     class Bent(DotProductAttention):
         flags = Flags
@@ -159,15 +159,15 @@ def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path
             return super().forward(hidden, self.by * query, key, value, **options)
 
     config = dataclass(type("Config", (Flags, PosAttnTransformerConfig), {}))
-    monkeypatch.setitem(MECHANISMS, "bent", Builder(Bent))
-    lacks = "--bent-by: the model has no such flag, which Bent reads; register a model whose config"
+    monkeypatch.setitem(MECHANISMS, "much_bent", Builder(Bent))
+    lacks = "--much-bent-by: the model has no such flag, which Bent reads; register a model"
     with pytest.raises(UsageError, match=lacks):
-        translator("posattn_transformer", *TINY_TRANSFORMER, "--encoder-sublayers=bent,ffn")
+        translator("posattn_transformer", *TINY_TRANSFORMER, "--encoder-sublayers=much_bent,ffn")
     register_model("translator_of_mine", dataclass=config)(type("Mine", (PosAttnTransformer,), {}))
-    flags = [*TINY_TRANSFORMER, "--encoder-sublayers=bent,ffn", "--bent-by=3"]
+    flags = [*TINY_TRANSFORMER, "--encoder-sublayers=much_bent,ffn", "--much-bent-by=3"]
     path, _ = translator("translator_of_mine", *flags)
     loaded, _, difference = export(path, tmp_path / "out")
-    assert loaded.config.options["bent_by"] == 3 and difference < 1e-5
+    assert loaded.config.options["much_bent_by"] == 3 and difference < 1e-5
 
 
 @pytest.mark.parametrize(
