@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from fairseq_posattn.common.archives import checked, damage_reported, decompressed, tar_members
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.common.files import StrPath, files_in
 from fairseq_posattn.text.lines import read_lines
 
 COMPRESSED = (".gz", ".bz2", ".xz")
@@ -172,12 +172,11 @@ class Archives(Archive):
 
 
 class Folder(Archive):
-    """The regular files of a folder; of several that end alike, the nearest to it is read."""
+    """The files of a folder, linked ones too; of several that end alike, the nearest is read."""
 
     @cached_property
     def names(self) -> list[str]:
-        files = (path for path in self.path.rglob("*") if path.is_file())
-        names = (path.relative_to(self.path).as_posix() for path in files)
+        names = (path.relative_to(self.path).as_posix() for path in files_in(self.path))
         return sorted(name for name in names if not ATTRIBUTES.search(name))
 
     def members(self) -> Members:

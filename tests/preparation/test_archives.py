@@ -99,6 +99,13 @@ def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
         open_archive(tmp_path / "nowhere")
 
 
+def test_linked_folders_are_read_once(tmp_path):
+    folder, elsewhere = (write_folder(tmp_path / name, FILES) for name in ("a", "b"))
+    (folder / "more").symlink_to(elsewhere)
+    (elsewhere / "data/up").symlink_to(elsewhere)
+    assert open_archive(folder).names == sorted([*FILES, *(f"more/{name}" for name in FILES)])
+
+
 def test_a_pipe_is_no_missing_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe: a pipe, but files are read several times; write"):

@@ -134,4 +134,6 @@ def test_errors_are_one_line_and_logs_without_measurements_are_skipped(write_log
     assert main(["curves", str(tmp_path), "--output", str(tmp_path / "curves.png")]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"1 training plotted to {tmp_path / 'curves.png'}\n"
+    (tmp_path / "empty/linked").symlink_to(tmp_path / "run")  # such as to a larger disk
+    assert main(["curves", str(tmp_path / "empty"), "--output", str(tmp_path / "curves.png")]) == 0
     assert "begun" in printed.err and printed.err.count("\n") == 1

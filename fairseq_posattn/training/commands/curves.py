@@ -16,6 +16,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import check_picture, write_picture
+from fairseq_posattn.common.files import files_in
 from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
 
@@ -52,7 +53,7 @@ def _find_logs(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such folder or file")
-        logs = [path] if path.is_file() else sorted(p for name in LOGS for p in path.rglob(name))
+        logs = [path] if path.is_file() else sorted(p for p in files_in(path) if p.name in LOGS)
         if not logs:
             names = " or ".join(LOGS)
             raise UsageError(f"{path}: has no {names}; give the file of fairseq-train's output")
