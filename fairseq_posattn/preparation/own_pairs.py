@@ -273,6 +273,9 @@ def write_pairs(
     """
     sampled: list[Pair] = []
     sides, form = corpus.sides, None if options.normalize == "none" else options.normalize
+    to_nfc, untouched = ": give --normalize nfc", ", or give --subwords none"
+    if options.template:  # it decides these options
+        to_nfc = untouched = ""
     rules = [_rule_of(corpus, side, options.template) for side in sides]
 
     def tokenize(pair: Pair) -> tuple[Pair, Pair]:
@@ -301,13 +304,13 @@ def write_pairs(
                 say(
                     f"warning: {split}: {counts[side]:,} lines of {side} ({share:.1%}) are not in "
                     "Unicode's composed form, NFC; equal text in two forms is different text to a "
-                    "model and to scores: give --normalize nfc"
+                    f"model and to scores{to_nfc}"
                 )
         say_left_out(split, counts["empty"], writer.count)
         if counts["escaped"]:
             say(
                 f"warning: {split}: {counted(counts['escaped'], 'pair')} with Moses escapes such "
-                "as &apos;: unescape tokenized text, or give --subwords none"
+                f"as &apos;: unescape tokenized text{untouched}"
             )
         if counts["copies"] > MANY_COPIES * writer.count:
             copies = f"{counted(counts['copies'], 'pair')} of {writer.count:,}"

@@ -126,6 +126,16 @@ def test_data_made_like_a_model_is_like_the_model(model, run, files):
     assert (legal / name).read_bytes() == (medical / name).read_bytes()
 
 
+def test_no_option_is_advised_that_the_model_decides(model, run, files, capsys):
+    general = model("--vocabulary-size", "80")
+    train = files("medical", numbered("Wie geht&apos;s, Rene\u0301?"), ENGLISH)
+    capsys.readouterr()
+    run("translation", "medical", "--train", *train, "--like", general)
+    warned = capsys.readouterr().err
+    assert "escapes such as &apos;" in warned and "composed form" in warned
+    assert "give --" not in warned
+
+
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
     """Multi30k is lower-cased and normalized."""
     general = model("--subwords", "subword_nmt", "--bpe-operations", "40")
@@ -159,7 +169,7 @@ def test_rerun_is_done_and_another_model_is_not(model, run, files, capsys):
     [("--subwords", "wordpiece"), ("--subwords", "wordpiece", "--cased"), ()],
     ids=["uncased", "cased", "sentencepiece"],
 )
-def test_summaries(options, run, files):
+def test_summaries(options, run, files, capsys):
     texts = numbered("Ein Ärzte-Text über viele Dinge"), numbered("Kurz")
     train = files("news", *texts, sides=("text", "short"))
     words = ["--train", *train, "--vocabulary-size", 60, "--max-pieces", 7]
@@ -167,6 +177,7 @@ def test_summaries(options, run, files):
     texts = numbered("EINE Überschrift, lang und länger")
     train = files("other", texts, numbered("ÜBER"), sides=("text", "short"))
     other = run("summarization", "other", "--train", *train, "--like", news)
+    assert capsys.readouterr().err.count("raise --max-pieces") == 3  # without --like
     rules, cased = manifest.read(news), "--cased" in options or not options
     assert manifest.read(other).longest == 7 and manifest.read(other).lower != cased
     prefix = "wordpiece." if options else "spm."

@@ -151,7 +151,8 @@ class PairPreparation(Preparation):
             if longest is not None and split == "train":
                 pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
             if self.most is not None:
-                pairs = _cut(pairs, self.most, split, self.sides)
+                fix = "" if self.template else ": raise --max-pieces"  # the model decides it
+                pairs = _cut(pairs, self.most, split, self.sides, fix)
             write_pairs(pairs, work / f"text/{kind.prefix}{split}", self.sides)
 
     def binarize(self, work: Path) -> None:
@@ -214,8 +215,10 @@ class PairPreparation(Preparation):
         return train
 
 
-def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> Iterator[list[str]]:
-    """Yield pairs cut to ``most`` subwords a side; print at the end how many lines were cut."""
+def _cut(
+    pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str], fix: str
+) -> Iterator[list[str]]:
+    """Yield pairs cut to ``most`` subwords a side; print at the end how many, and the ``fix``."""
     number, cut = 0, Counter[str]()
     for pair in pairs:
         number += 1
@@ -224,4 +227,4 @@ def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> 
         yield [" ".join(text[:most]) for text in texts]
     for side, count in cut.items():
         share = f"{count:,} of {number:,} lines, {count / number:.1%}"
-        say(f"warning: {split}.{side}: cut after {most} subwords ({share}): raise --max-pieces")
+        say(f"warning: {split}.{side}: cut after {most} subwords ({share}){fix}")
