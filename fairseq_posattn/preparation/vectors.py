@@ -87,7 +87,7 @@ def find_vectors(glove: str | None, folder: Path, dim: int | None = DEFAULT_DIM)
     if len(members) != 1:
         raise UsageError(
             f"{glove}: holds {len(members)} files of {dim}-dimensional vectors, not one; "
-            "choose with --glove-dim"
+            "choose with --glove-dim, or name the unpacked file"
         )
     return archive, members[0]
 

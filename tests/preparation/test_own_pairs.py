@@ -163,10 +163,12 @@ def test_pairs_that_training_leaves_out_are_counted(custom, tmp_path, capsys):
     long = [(f"{n}", " ".join(words[: 1023 + n % 2])) for n in range(4)]
     train = files(tmp_path, "train", [*pairs(60), *long])
     held = files(tmp_path, "held", pairs(9))
-    options = ["--valid", *held, "--test", *held, "--subwords", "none"]
+    test = files(tmp_path, "test", [*pairs(7), long[1], long[1][::-1]])
+    options = ["--valid", *held, "--test", *test, "--subwords", "none"]
     custom("--train", *train, *options)
-    [line] = [line for line in capsys.readouterr().err.splitlines() if "leaves" in line]
-    assert "train: 2 examples of 64 (3.1%) have more than 1,023 tokens" in line
+    line, cut = (line for line in capsys.readouterr().err.splitlines() if "1,023" in line)
+    assert "train: 2 examples of 64 (3.1%) have more than 1,023 tokens: training leaves" in line
+    assert "test: 1 example of 9 (11.1%) have more than 1,023 tokens: posattn translate cuts" in cut
 
 
 def test_translations_are_read_from_a_table(custom, tmp_path):
