@@ -331,10 +331,15 @@ def take_settings_of_flags(
     """Take weight decay, betas and the like from the flags, as fairseq's docstring says.
 
     fairseq takes the checkpoint's, although the next checkpoint names the flags. Schedules set the
-    rate.
+    rate. A group keeps its own settings, and what a user's optimizer stores beside them.
     """
-    settings = {name: value for name, value in self.optimizer_config.items() if name != "lr"}
-    load_state_dict(self, state, settings | (overrides or {}))
+    names: set[str] = set()
+    with contextlib.suppress(NotImplementedError):  # a user's optimizer
+        names = {*self.optimizer_config} - {"lr"}
+    groups = [{name: group[name] for name in names & group.keys()} for group in self.param_groups]
+    load_state_dict(self, state)
+    for group, settings in zip(self.param_groups, groups, strict=True):
+        group.update(settings | (overrides or {}))
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")

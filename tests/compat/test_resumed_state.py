@@ -16,7 +16,12 @@ from fairseq.data import (
 )
 from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.logging import metrics
-from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.optim import (
+    AMPOptimizer,
+    FairseqOptimizer,
+    FP16Optimizer,
+    MemoryEfficientFP16Optimizer,
+)
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import (
     ReduceLROnPlateauLRSchedule,
     ReduceLROnPlateauLRScheduleConfig,
@@ -112,6 +117,27 @@ def test_flags_of_the_optimizer_replace_those_of_the_checkpoint(kind, dtype, fla
     assert [group["betas"], group["eps"], group["weight_decay"]] == [(0.5, 0.6), 0.2, 0.3]
     new.optimizer.load_state_dict(stopped.saved_state(), {"weight_decay": 0.4})
     assert new.optimizer.param_groups[0]["weight_decay"] == 0.4
+
+
+class CustomOptimizer(FairseqOptimizer):
+    """A user's, with weight decay of all but the last weight."""
+
+    def __init__(self, params, decay):
+        super().__init__(None)
+        *others, last = params
+        groups = {"params": others, "weight_decay": decay}, {"params": [last], "weight_decay": 0.0}
+        self._optimizer = torch.optim.SGD(groups, lr=0.1)
+
+
+@pytest.mark.parametrize("config, decay", [(None, 0.1), ({"lr": 0.1, "weight_decay": 0.3}, 0.3)])
+def test_groups_of_a_users_optimizer_keep_their_settings(config, decay, monkeypatch):
+    saved, new = (CustomOptimizer(Training().weights, decay) for decay in (0.1, 0.3))
+    if config:
+        monkeypatch.setattr(CustomOptimizer, "optimizer_config", config)
+    saved.optimizer.param_groups[0]["steps"] = 5  # stored by some optimizers
+    new.load_state_dict(saved.state_dict())
+    assert [group["weight_decay"] for group in new.param_groups] == [decay, 0.0]
+    assert new.param_groups[0]["steps"] == 5
 
 
 @pytest.mark.parametrize(
