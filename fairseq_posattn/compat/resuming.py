@@ -178,12 +178,14 @@ def forget_other_settings(state: dict[str, Any], cfg: Any) -> None:
         saved, value = ((config or {}).get(group) or {} for config in (state.get("cfg"), cfg))
         return name in saved and str(saved[name]) != str(value[name])
 
-    schedules = [entry.get("lr_scheduler_state", {}) for entry in state["optimizer_history"][-1:]]
+    is_plateau = getattr(cfg.lr_scheduler, "_name", None) == "reduce_lr_on_plateau"
+    last = state["optimizer_history"][-1:] if is_plateau else []
+    schedules = [entry.get("lr_scheduler_state", {}) for entry in last]
     if differs("checkpoint", "best_checkpoint_metric"):
         for name in ("best", "val_loss", "early_stopping"):
             state["extra_state"].pop(name, None)
         worst = -math.inf if cfg.checkpoint.maximize_best_checkpoint_metric else math.inf
-        for schedule in schedules:  # a plateau's
+        for schedule in schedules:
             schedule["best"] = worst
     if differs("optimization", "lr"):  # without its last epoch a plateau starts anew
         for schedule in schedules:

@@ -226,6 +226,7 @@ def test_patience_is_of_one_training_and_metric(flag, metric, kept, make_trainer
     [
         ({}, {"best": 3.0, "last_epoch": 2}),
         ({"lr": [0.2]}, {"best": 3.0}),  # without the epoch it is another schedule's
+        ({"lr": [0.2], "_name": "mine"}, {"best": 3.0, "last_epoch": 2}),  # a user's
         ({"best_checkpoint_metric": "ppl"}, {"best": math.inf, "last_epoch": 2}),
         (
             {"best_checkpoint_metric": "bleu", "maximize_best_checkpoint_metric": True},
@@ -235,13 +236,15 @@ def test_patience_is_of_one_training_and_metric(flag, metric, kept, make_trainer
 )
 def test_a_plateau_is_of_one_rate_and_metric(flags, left):
     metric = {"best_checkpoint_metric": "loss", "maximize_best_checkpoint_metric": False}
-    saved = OmegaConf.create({"optimization": {"lr": [0.1]}, "checkpoint": metric})
+    groups = {"optimization": {"lr": [0.1]}, "checkpoint": metric}
+    saved = OmegaConf.create(groups | {"lr_scheduler": {"_name": "reduce_lr_on_plateau"}})
     schedule = {"best": 3.0, "last_epoch": 2}
     history = [{"lr_scheduler_state": schedule}]
     state = {"cfg": saved, "optimizer_history": history, "extra_state": {}}
     cfg = saved.copy()
     for name, value in flags.items():
-        cfg["optimization" if name == "lr" else "checkpoint"][name] = value
+        group = {"lr": "optimization", "_name": "lr_scheduler"}.get(name, "checkpoint")
+        cfg[group][name] = value
     resuming.forget_other_settings(state, cfg)
     assert schedule == left
 
