@@ -11,7 +11,7 @@ from typing import Any
 
 import fairseq
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, models, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.logging import meters
@@ -266,6 +266,15 @@ def build_within_file_size(
     for filename, model in zip(filenames, loaded[0], strict=True):
         require_finite(filename, model.named_parameters())
     return loaded
+
+
+@around(models, "build_model")
+def require_known_architecture(build_model: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse an unknown architecture, which may be a user's: fairseq's message is a KeyError."""
+    name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
+    if name and name not in {**models.ARCH_MODEL_REGISTRY, **models.MODEL_DATACLASS_REGISTRY}:
+        raise UsageError(f"--arch {name}: unknown; give --user-dir, the folder that registers it")
+    return build_model(cfg, *args, **kwargs)
 
 
 def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:

@@ -315,6 +315,14 @@ def test_the_file_of_an_ensemble_that_differs_is_named(changed):
     assert path not in str(error.value)
 
 
+def test_an_architecture_of_another_user_dir_is_named(tmp_path):
+    state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "other.pt")
+    state["cfg"]["model"]["_name"] = "mine"
+    torch.save(state, path)
+    with pytest.raises(UsageError, match=f"^{path}: --arch mine: unknown; give --user-dir, the f"):
+        load([path])
+
+
 def test_an_error_of_validation_names_the_checkpoint(tmp_path):
     state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "other.pt")
     state["cfg"]["criterion"] = {"_name": "adaptive_loss"}
