@@ -79,9 +79,9 @@ def essentials(state: dict[str, Any]) -> dict[str, Any]:
         if all_count or is_structural(str(name), arch)
     }
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
-    begun = saved_group(state, "checkpoint")
-    is_random = begun.get("restore_file") in (None, "", LAST)
-    if is_random and not (begun.get("finetune_from_model") or begun.get("continue_once")):
+    start = saved_group(state, "checkpoint")
+    is_random = start.get("restore_file") in (None, "", LAST)
+    if is_random and not (start.get("finetune_from_model") or start.get("continue_once")):
         shared["--seed"] = saved_group(state, "common").get("seed")
     known = (state.get("extra_state") or {}).get(KEY) or {}
     shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}
