@@ -328,7 +328,10 @@ def load_ema_counter(trainer: Any, extra_state: dict[str, Any]) -> None:
 
 @around(FairseqOptimizer, "load_state_dict")
 def take_settings_of_flags(
-    load_state_dict: Function, self: Any, state: Any, overrides: dict[str, Any] | None = None
+    load_state_dict: Function,
+    self: Any,
+    state_dict: Any,
+    optimizer_overrides: dict[str, Any] | None = None,
 ) -> None:
     """Take weight decay, betas and the like from the flags, as fairseq's docstring says.
 
@@ -339,9 +342,9 @@ def take_settings_of_flags(
     with contextlib.suppress(NotImplementedError):  # a user's optimizer
         names = {*self.optimizer_config} - {"lr"}
     groups = [{name: group[name] for name in names & group.keys()} for group in self.param_groups]
-    load_state_dict(self, state)
+    load_state_dict(self, state_dict)
     for group, settings in zip(self.param_groups, groups, strict=True):
-        group.update(settings | (overrides or {}))
+        group.update(settings | (optimizer_overrides or {}))
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")

@@ -135,7 +135,7 @@ def test_groups_of_a_users_optimizer_keep_their_settings(config, decay, monkeypa
     if config:
         monkeypatch.setattr(CustomOptimizer, "optimizer_config", config)
     saved.optimizer.param_groups[0]["steps"] = 5  # stored by some optimizers
-    new.load_state_dict(saved.state_dict())
+    new.load_state_dict(saved.state_dict(), optimizer_overrides=None)  # as of --optimizer composite
     assert [group["weight_decay"] for group in new.param_groups] == [decay, 0.0]
     assert new.param_groups[0]["steps"] == 5
 
