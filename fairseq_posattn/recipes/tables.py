@@ -266,14 +266,15 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, ((table, metric), several) in zip(axes, panels.items(), strict=True):
         for height, row in enumerate(several):
-            scores = row["scores"][metric]
+            scores = of_runs(row, metric)
             axis.plot(scores, [height] * len(scores), ".", color="tab:blue", alpha=0.5)
             axis.plot(mean(scores), height, "o", color="tab:blue")
             axis.hlines(height, *row.get("intervals", {}).get(metric, scores[:1] * 2))
         axis.set_yticks(range(len(several)), [_starred(row, metric) for row in several])
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
-        axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
-    legend = "dots: runs, large dots: means, lines: 95% intervals"
+        axis.set_title(f"{table}: {name_of(metric)}", loc="left", fontsize="medium", wrap=True)
+    dots = "folds" if any("folds" in row and len(row["seeds"]) == 1 for row in rows) else "runs"
+    legend = f"dots: {dots}, large dots: means, lines: 95% intervals"
     if baselines := dict.fromkeys(row["compared"]["with"] for row in rows if "compared" in row):
         legend += f"\n* significant difference from {', '.join(baselines)} (p < {SIGNIFICANT})"
     axes[-1].set_xlabel(legend, fontsize="small")

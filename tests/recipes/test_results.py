@@ -442,7 +442,7 @@ def test_a_figure_of_ranges_of_lengths_has_a_line_for_each_row():
 def test_a_figure_has_the_rows_of_several_runs():
     pytest.importorskip("matplotlib")
     (axis,) = figure_of(DRAWN).axes
-    assert axis.get_title(loc="left") == "T: bleu"
+    assert axis.get_title(loc="left") == "T: BLEU"
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["Transformer", "DMAN *", "SMAN"]  # from above
     assert "\n* significant difference from Transformer (p < 0.05)" in axis.get_xlabel()
@@ -450,3 +450,15 @@ def test_a_figure_has_the_rows_of_several_runs():
     assert points == [[36, 37], [36.5], [38, 39], [38.5], [36, 38], [37]]
     assert axis.collections[0].get_segments()[0].tolist() == [[35, 0], [38, 0]]
     assert figure_of(DRAWN[-2:]) is None
+
+
+@pytest.mark.parametrize(
+    ("seeds", "dots", "points"), [([1, 2], "runs", [35, 37]), ([1], "folds", [34, 38])]
+)
+def test_a_dot_of_a_cross_validation_is_a_run_or_a_fold_of_a_single_run(seeds, dots, points):
+    pytest.importorskip("matplotlib")
+    scores = [34, 34, 36, 40] if len(seeds) == 2 else [34, 38]  # by fold, then by seed
+    rows = [drawn(name, *scores, seeds=seeds, folds=[0, 1]) for name in ("RoPE", "T5")]
+    (axis,) = figure_of(rows).axes
+    assert list(axis.lines[0].get_xdata()) == points
+    assert f"dots: {dots}," in axis.get_xlabel()
