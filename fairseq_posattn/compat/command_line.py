@@ -302,10 +302,10 @@ def raise_error_of_program(return_value: Function, self: Any) -> Any:
 
 
 @instead(hydra_utils, "run_and_report")
-def raise_error_of_settings(work: Callable[[], Any]) -> Any:
+def raise_error_of_settings(func: Callable[[], Any]) -> Any:
     """Leave uncaught errors to the hook; settings that do not compose are a UsageError."""
     try:
-        return work()
+        return func()
     except (CompactHydraException, MarkedYAMLError) as error:
         raise UsageError(describe(error)) from error
 

@@ -46,18 +46,18 @@ CODES = (
 
 
 @around(Dictionary, "add_from_file")
-def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
+def name_dictionary(add_from_file: Function, self: Any, f: Any) -> Any:
     """Name a dictionary that cannot be read, or has no words, where fairseq names no file."""
-    if not isinstance(file, str):
-        return add_from_file(self, file)
-    if os.path.isfile(file) and os.path.getsize(file) > MAX_DICTIONARY:
-        raise UsageError(f"{file} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
-    check_size(file)
+    if not isinstance(f, str):
+        return add_from_file(self, f)
+    if os.path.isfile(f) and os.path.getsize(f) > MAX_DICTIONARY:
+        raise UsageError(f"{f} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
+    check_size(f)
     before = len(self)
-    with explained(f"{file} is not a dictionary ({{}})"):
-        add_from_file(self, file)
+    with explained(f"{f} is not a dictionary ({{}})"):
+        add_from_file(self, f)
     if len(self) == before:
-        raise UsageError(f"{file} is a dictionary without words: prepare the data again")
+        raise UsageError(f"{f} is a dictionary without words: prepare the data again")
 
 
 @instead(Dictionary, "encode_line")
@@ -84,11 +84,15 @@ def number_words(
 
 @instead(Dictionary, "_add_file_to_dictionary_single_worker")
 def count_words(
-    filename: str, tokenize: Callable[[str], list[str]], eos_word: str, start: int, end: int
+    filename: str,
+    tokenize: Callable[[str], list[str]],
+    eos_word: str,
+    start_offset: int,
+    end_offset: int,
 ) -> Counter[str]:
     """Count the words of a part of a file; fairseq takes a call for each word."""
     counted = Counter[str]()
-    with Chunker(filename, start, end) as lines:
+    with Chunker(filename, start_offset, end_offset) as lines:
         for line in lines:
             counted.update(tokenize(line))
             counted[eos_word] += 1
@@ -96,30 +100,31 @@ def count_words(
 
 
 @around(utils, "parse_embedding")
-def name_vectors(parse_embedding: Function, path: str) -> Any:
+def name_vectors(parse_embedding: Function, embed_path: str) -> Any:
     """Name a file of word vectors that cannot be read.
 
     Its first line may be a vector, as GloVe's; fairseq takes it for a header.
     """
-    with explained(f"{path} is not a file of word vectors ({{}})"), open(path) as lines:
+    message = f"{embed_path} is not a file of word vectors ({{}})"
+    with explained(message), open(embed_path) as lines:
         word, *numbers = next(lines).rstrip().split(" ")
         first = {word: Tensor([*map(float, numbers)])} if len(numbers) > 1 else {}
-        return first | parse_embedding(path)
+        return first | parse_embedding(embed_path)
 
 
 @around(utils, "load_embedding")
 def check_width(
-    load_embedding: Function, vectors: Mapping[str, Any], dictionary: Any, embedding: Any
+    load_embedding: Function, embed_dict: Mapping[str, Any], vocab: Any, embedding: Any
 ) -> Any:
     """Refuse vectors that are not as wide as the embedding; fairseq repeats a single number."""
-    for word, vector in vectors.items():
-        if word in dictionary.indices and len(vector) != embedding.embedding_dim:
+    for word, vector in embed_dict.items():
+        if word in vocab.indices and len(vector) != embedding.embedding_dim:
             raise UsageError(
                 f"--encoder-embed-path, --decoder-embed-path: the vector of {word!r} has "
                 f"{len(vector)} numbers, and the embedding {embedding.embedding_dim}; give this "
                 "--encoder-embed-dim or --decoder-embed-dim"
             )
-    return load_embedding(vectors, dictionary, embedding)
+    return load_embedding(embed_dict, vocab, embedding)
 
 
 @when_applied

@@ -64,13 +64,19 @@ def end_hypotheses(init: Function, self: Any, *args: Any, **kwargs: Any) -> None
 
 @around(search.DiverseBeamSearch, "step")
 def index_groups_by_batch(
-    search: Function, self: Any, step: int, lprobs: Any, scores: Any, tokens: Any, numbers: Tensor
+    search: Function,
+    self: Any,
+    step: int,
+    lprobs: Any,
+    scores: Any,
+    prev_output_tokens: Any,
+    original_batch_idxs: Tensor,
 ) -> Any:
     """Index what beam groups share by position in the batch, where fairseq raises IndexError."""
     if step == 0:
-        self.numbers = numbers  # some sentences end before others
-    positions = (numbers[:, None] == self.numbers).int().argmax(dim=1)
-    return search(self, step, lprobs, scores, tokens, positions)
+        self.numbers = original_batch_idxs  # some sentences end before others
+    positions = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
+    return search(self, step, lprobs, scores, prev_output_tokens, positions)
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
@@ -145,15 +151,22 @@ def copy_without_file(load_align_dict: Function, replace_unk: str | None) -> Any
 
 @around(utils, "post_process_prediction")
 def replace_before_joining(
-    post_process_prediction: Function, remove_bpe: str | None = None, **kwargs: Any
+    post_process_prediction: Function,
+    hypo_tokens: Tensor,
+    src_str: str,
+    alignment: Any,
+    align_dict: dict[str, str] | None,
+    tgt_dict: Any,
+    remove_bpe: str | None = None,
+    extra_symbols_to_ignore: Any = None,
 ) -> Any:
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
-    if kwargs["align_dict"] is None or remove_bpe is None:
-        return post_process_prediction(remove_bpe=remove_bpe, **kwargs)
-    _, subwords, _ = post_process_prediction(remove_bpe=None, **kwargs)
+    given = hypo_tokens, src_str, alignment, align_dict, tgt_dict
+    if align_dict is None or remove_bpe is None:
+        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
+    _, subwords, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
     words = data_utils.post_process(subwords, remove_bpe)
-    tokens = kwargs["tgt_dict"].encode_line(words, add_if_not_exist=True)
-    return tokens, words, kwargs["alignment"]
+    return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
 
 @instead(utils, "replace_unk")

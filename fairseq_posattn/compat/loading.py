@@ -153,12 +153,12 @@ def load_checkpoint_to_cpu(
 
 
 @instead(checkpoint_utils, "load_ema_from_checkpoint")
-def load_ema_from_checkpoint(path: str) -> dict[str, Any]:
+def load_ema_from_checkpoint(fpath: str) -> dict[str, Any]:
     """Load averaged weights in float32 as the model, from a file that ``torch.load`` refuses."""
-    state = read_checkpoint(path)
+    state = read_checkpoint(fpath)
     weights = (state.get("extra_state", {}).get("ema") or {}).items()
     if not weights:
-        raise UsageError(f"{path} holds no averaged weights: train with --store-ema")
+        raise UsageError(f"{fpath} holds no averaged weights: train with --store-ema")
     model = {name: value.float() if value.dtype is torch.half else value for name, value in weights}
     return {**state, "model": model}
 

@@ -243,12 +243,12 @@ def _save_too(owner: type, *entries: Entry) -> None:
         return state_dict(self) | {key: value for key, value in values.items() if value is not None}
 
     def load(
-        load_state_dict: Function, self: Any, state: dict[str, Any], *args: Any, **kwargs: Any
+        load_state_dict: Function, self: Any, state_dict: dict[str, Any], *args: Any, **kwargs: Any
     ) -> None:
-        load_state_dict(self, state, *args, **kwargs)
+        load_state_dict(self, state_dict, *args, **kwargs)
         for entry in entries:
-            if entry.key in state:
-                entry.put(self, state[entry.key])
+            if entry.key in state_dict:
+                entry.put(self, state_dict[entry.key])
 
     for name, patch in (("state_dict", save), ("load_state_dict", load)):
         # By these names patches are known once applied, and tests leave them out.
@@ -371,11 +371,16 @@ def step_with_loss_only(
 
 @around(FairseqTask, "get_batch_iterator")
 def note_batches(
-    get_batch_iterator: Function, self: Any, dataset: Any, max_tokens: Any = None, **kwargs: Any
+    get_batch_iterator: Function,
+    self: Any,
+    dataset: Any,
+    max_tokens: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """Note what resuming and validation need to know of the batches."""
     self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
-    iterator = get_batch_iterator(self, dataset, max_tokens, **kwargs)
+    iterator = get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
     note_epoch_of_batches(self, dataset, iterator)
     renew_processes(iterator)
     return iterator
@@ -417,15 +422,15 @@ def save_position_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
 
 
 @around(EpochBatchIterator, "load_state_dict")
-def load_position_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
+def load_position_in_data(load_state_dict: Function, self: Any, state_dict: dict[str, Any]) -> None:
     """Resume at the same position on any number of processes; fairseq skips batches, or fails."""
-    if "num_batches" in state:
-        taken = state["iterations_in_epoch"] * state["num_shards"]
-        ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)
-        state = {**state, "iterations_in_epoch": ours}
+    if "num_batches" in state_dict:
+        taken = state_dict["iterations_in_epoch"] * state_dict["num_shards"]
+        ours = taken * len(self.frozen_batches) // (state_dict["num_batches"] * self.num_shards)
+        state_dict = {**state_dict, "iterations_in_epoch": ours}
     if hasattr(self.dataset, "set_epoch"):  # before the processes start that load the data
-        self.dataset.set_epoch(state["epoch"])
-    load_state_dict(self, state)
+        self.dataset.set_epoch(state_dict["epoch"])
+    load_state_dict(self, state_dict)
 
 
 @around(EpochBatchIterator, "_get_iterator_for_epoch")

@@ -41,13 +41,13 @@ _held: dict[str, Any] = {}
 
 @around(checkpoint_utils, "torch_persistent_save")
 def save_whole(
-    torch_persistent_save: Function, state: Any, path: str, async_write: bool = False
+    torch_persistent_save: Function, obj: Any, filename: str, async_write: bool = False
 ) -> Any:
     """Save a checkpoint under another name first; fairseq 0.12 leaves an incomplete file."""
-    if async_write or not PathManager.supports_rename(path):
-        return torch_persistent_save(state, path, async_write=async_write)
-    with _writing(path) as part, open(part, "wb") as file:
-        torch.save(state, file)
+    if async_write or not PathManager.supports_rename(filename):
+        return torch_persistent_save(obj, filename, async_write=async_write)
+    with _writing(filename) as part, open(part, "wb") as file:
+        torch.save(obj, file)
 
 
 @around(PathManager, "copy")
@@ -106,12 +106,15 @@ def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> Any
 
 @around(checkpoint_utils, "checkpoint_paths")
 def find_best(
-    checkpoint_paths: Function, path: str, pattern: str = r"checkpoint(\d+)\.pt", **options: Any
+    checkpoint_paths: Function,
+    path: str,
+    pattern: str = r"checkpoint(\d+)\.pt",
+    keep_match: bool = False,
 ) -> list[str]:
     """Find best checkpoints with scores below 0, which fairseq 0.12 misses, and fill up to N."""
     if not pattern.startswith(BEST):
-        return checkpoint_paths(path, pattern, **options)
-    paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), **options)
+        return checkpoint_paths(path, pattern, keep_match)
+    paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), keep_match)
     if len(paths) < _best.number:
         index, score = (len(paths), "-inf") if _best.highest else (0, "inf")
         paths.insert(index, os.path.join(path, pattern.replace(SCORE, score).replace("\\", "")))
@@ -186,12 +189,19 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 
 @around(training_loop, "validate_and_save")
-def validate_and_save(validate: Function, cfg: Any, trainer: Any, *rest: Any) -> tuple[Any, bool]:
+def validate_and_save(
+    validate: Function,
+    cfg: Any,
+    trainer: Any,
+    task: Any,
+    epoch_itr: Any,
+    valid_subsets: list[str],
+    end_of_epoch: bool,
+) -> tuple[Any, bool]:
     """Save after the last epoch, also if ``--save-interval`` does not divide it; obey signals."""
-    _, epoch_itr, _, end_of_epoch = rest
     if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
         cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
-    losses, should_stop = validate(cfg, trainer, *rest)
+    losses, should_stop = validate(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
     if not should_stop:
         stop_after_signal(cfg, trainer, epoch_itr, losses[0])
     return losses, should_stop

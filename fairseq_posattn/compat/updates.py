@@ -128,7 +128,7 @@ def enable_total_norm() -> None:
 
 
 @instead(utils, "multi_tensor_total_norm")
-def total_norm(grads: list[Tensor]) -> Tensor:
+def total_norm(grads: list[Tensor], chunk_size: int = 0) -> Tensor:
     """Return the norm of all gradients in a few launches; without apex fairseq loops over them."""
     norms = torch._foreach_norm(grads, dtype=torch.float32)
     return torch.norm(torch.stack([norm.to(norms[0].device) for norm in norms]))

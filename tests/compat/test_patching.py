@@ -1,5 +1,6 @@
 """The import of fairseq, its patching, and the list of patches."""
 
+import inspect
 import subprocess
 import sys
 from collections import Counter
@@ -24,6 +25,27 @@ def test_a_function_of_fairseq_has_one_patch():
     """Steps have an order in the code; the order of several patches is that of their import."""
     assert (Trainer, "load_checkpoint") in patching.targets and len(patching.targets) > 60
     assert not [target for target, count in Counter(patching.targets).items() if count > 1]
+
+
+def test_patches_take_the_arguments_of_their_functions_by_position_and_by_name(monkeypatch):
+    wrapped = []
+    monkeypatch.setattr(patching, "wrap", lambda *arguments: wrapped.append(arguments))
+    patching.apply()
+    assert len(wrapped) > 60
+    for owner, name, patch in wrapped:
+        function = inspect.getattr_static(owner, name)
+        function = getattr(function, "__func__", getattr(function, "fget", function))
+        parameters = inspect.signature(function).parameters.values()
+        names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        further = {p.name: p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        original = () if hasattr(patch, "__wrapped__") else (None,)
+        ours = inspect.signature(inspect.unwrap(patch))
+        for bound in (
+            ours.bind(*original, *names, **further),
+            ours.bind(*original, **dict(zip(names, names, strict=True)), **further),
+        ):
+            taken = {key: value for key, value in bound.arguments.items() if type(value) is str}
+            assert taken == {key: key for key in taken}, (owner, name)
 
 
 class Owner:
