@@ -4,7 +4,6 @@ from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from inspect import signature
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -137,16 +136,14 @@ class Mechanism(RetainedDropout):
                 fix = f"register a model whose config derives from {cls.flags.__name__}, too"
                 raise ValueError(f"{lacks} {cls.__name__} reads; {fix}")
             value = getattr(flags, field.name)
+            # The mechanism's name may have underscores.
+            readers = field.metadata.get("readers", ())
+            names = (reader for reader in readers if field.name.startswith(f"{reader}_"))
+            name = next(names, field.name.partition("_")[0])
             # fairseq's choices are members of an enumeration.
-            read[cls._argument_of(field.name)] = str(value) if isinstance(value, Enum) else value
+            value = str(value) if isinstance(value, Enum) else value
+            read[field.name.removeprefix(f"{name}_")] = value
         return read
-
-    @classmethod
-    def _argument_of(cls, flag: str) -> str:
-        """Return the part of a flag's name behind the mechanism's, which may have underscores."""
-        words = flag.split("_")
-        names = ["_".join(words[start:]) for start in range(1, len(words))] or [""]
-        return next((name for name in names if name in signature(cls).parameters), names[0])
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
         """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by argument.
