@@ -39,8 +39,7 @@ class Tokenizer:
         self.tokenizer = MosesTokenizer(language)
         # sacremoses builds these sets again for every word before a full stop: half of all time.
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
-        letters = frozenset(self.tokenizer.IsAlpha)
-        self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
+        self.tokenizer.isanyalpha = partial(_has_any, frozenset(self.tokenizer.IsAlpha))
         if keep_marks:
             self.tokenizer.PAD_NOT_ISALNUM = self.tokenizer.PAD_NOT_ISALNUM[0], _pad
         self.options = {"aggressive_dash_splits": split_hyphens, "escape": escape}
@@ -61,6 +60,10 @@ def rules_warning(language: str) -> str | None:
     if languages.code_of(language) in NonbreakingPrefixes().available_langs.values():
         return None
     return f"{language}: Moses has no rules for this language; it takes those of English"
+
+
+def _has_any(letters: frozenset[str], text: str) -> bool:
+    return not letters.isdisjoint(text)
 
 
 def _pad(match: regex.Match[str]) -> str:

@@ -5,8 +5,10 @@ import os
 import unicodedata
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import regex
 
@@ -62,7 +64,13 @@ def splitter(
     ``encode`` is a :func:`cutter` of the same rules, by default a new one.
     """
     tokenize, encode = tokenizer(folder, rules, language), encode or cutter(folder, rules)
-    return lambda line: " ".join(encode(tokenize(line)).split(" ")[: rules.longest])
+    return partial(_split, tokenize, encode, rules.longest)  # can be pickled
+
+
+def _split(
+    tokenize: Callable[[str], str], encode: Callable[[str], str], longest: int | None, line: str
+) -> str:
+    return " ".join(encode(tokenize(line)).split(" ")[:longest])
 
 
 def tokenizer(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
@@ -70,14 +78,14 @@ def tokenizer(folder: Path, rules: Manifest, language: str) -> Callable[[str], s
     to_words = words_of(folder, rules, language)
     # An uncased WordPiece lower-cases itself.
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
+    return partial(_tokenize, rules, to_words, lower)
 
-    def tokenize(line: str) -> str:
-        if not rules.languages:  # a TAB separates the sentences of labeled pairs
-            line = line.replace("\t", " ")
-        text = one_line(to_words(in_form(line, rules.normalize)))
-        return text.lower() if lower else text
 
-    return tokenize
+def _tokenize(rules: Manifest, to_words: Callable[[str], str], lower: bool, line: str) -> str:
+    if not rules.languages:  # a TAB separates the sentences of labeled pairs
+        line = line.replace("\t", " ")
+    text = one_line(to_words(in_form(line, rules.normalize)))
+    return text.lower() if lower else text
 
 
 def is_visible(text: str) -> bool:
@@ -131,19 +139,22 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
     from sacremoses import MosesDetokenizer
 
     if by_moses:
-        detokenizer = MosesDetokenizer(code_of(language))
-        return lambda line: detokenizer.detokenize(line.split())
+        return partial(_join_tokens, MosesDetokenizer(code_of(language)))
     # WordPiece splits off punctuation, too; the manifest of summaries names no language. Moses
     # joins words of Chinese characters, and of Korean unless it is the language.
     english, korean = MosesDetokenizer("en"), MosesDetokenizer("ko")
     # Without accents, syllables of Hangul and some vowel signs are in parts.
     form = "nfc" if rules.lower and not (rules.cased or rules.accents) else None
+    return partial(_join_words, english, korean, form)
 
-    def join(line: str) -> str:
-        detokenizer = korean if HANGUL.search(line) else english
-        return in_form(detokenizer.detokenize(line.split(), unescape=False), form)
 
-    return join
+def _join_tokens(detokenizer: Any, line: str) -> str:
+    return str(detokenizer.detokenize(line.split()))
+
+
+def _join_words(english: Any, korean: Any, form: str | None, line: str) -> str:
+    detokenizer = korean if HANGUL.search(line) else english
+    return in_form(detokenizer.detokenize(line.split(), unescape=False), form)
 
 
 def copy_companions(data: Path, folder: Path) -> None:
