@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.preparation.corpus import FOLDS
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.plain_text import INVISIBLE
@@ -47,6 +47,10 @@ def hold_out(
     suffice, move with all their examples. An example of each class stays in training. ``examples``
     are pairs of a class or None and :func:`identity`; ``name`` is the file's, for messages.
     """
+    if sum(sizes.values()) >= len(examples):
+        needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
+        few = f"has {counted(len(examples), 'example')}, too few to hold out {needed}"
+        raise UsageError(f"{name}: {few}")
     labels = [label for label, _ in examples]
     by_text: defaultdict[Hashable, list[int]] = defaultdict(list)
     for index, (_, text) in enumerate(examples):

@@ -359,9 +359,6 @@ def read(archive: Archive, options: Namespace) -> Readers:
     for split in (split for split in HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
         sizes[split] = held_out.held_out_size(size, number)
-    if sum(sizes.values()) >= number:
-        needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
-        raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
     return {**readers, **held_out.divided(readers["train"], keys, options.seed, sizes, name)}
 
 

@@ -227,6 +227,10 @@ def test_repeated_texts_are_not_held_out_unless_each_is():
     assert min(chosen["test"] | chosen["valid"]) >= 40
     with pytest.raises(UsageError, match="too few different texts to hold some out for"):
         hold_out([(None, "one")] * 20, 1, {"test": 4, "valid": 4}, "file")
+    with pytest.raises(
+        UsageError, match="has 60 examples, too few .* 10 for test and 50 for valid"
+    ):
+        hold_out(examples, 1, {"test": 10, "valid": 50}, "file")
 
     examples = [("ab"[number % 2], number % 30) for number in range(60)]
     chosen = hold_out(examples, 1, {"test": 10, "valid": 6}, "file")

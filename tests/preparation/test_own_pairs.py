@@ -320,7 +320,7 @@ TABLE = ["news.jsonl", *TEXT_COLUMNS]
     [
         ("news.jsonl", b'{"article": "a", "short": "b"}\n{"article": "a", "short": null}\n',
          "news.jsonl:2: column 'short' is None, no text; correct it, or remove the row"),
-        ("news.jsonl", b'{"article": "a", "short": "b"}\n', "1 pair are too few to hold out 1 for"),
+        ("news.jsonl", b'{"article": "a", "short": "b"}\n', "has 1 example, too few to hold out 1"),
         ("news.jsonl", b'{"article": "a", "short": ""}\n' * 40, "too few different texts to hold"),
         ("train.en", b"one\n", "line counts differ: train.de has 60, train.en has 1; "),
         ("train.en", None, "train.en: no such file or folder"),
@@ -356,7 +356,7 @@ def test_malformed_files_give_one_line_errors(
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
         ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
         ("translation", [*TRAIN, "--valid", "50", "--test", "10"],
-         "60 pairs are too few to hold out 10 for test and 50"),
+         "has 60 examples, too few to hold out 10 for test and 50"),
         ("translation", [*TRAIN, "--valid", "empty", "empty.en"], "empty: has no pairs for valid"),
         ("translation", [*TRAIN, "--valid", "none"], "--valid none: takes two files, or a number"),
         ("summarization", [], "name the training set: FILE --text COLUMN --summary COLUMN, or two"),
