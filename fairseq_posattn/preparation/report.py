@@ -58,8 +58,8 @@ def report_splits(
     """Print size and lengths of each split, and warn of examples that training has, too.
 
     ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
-    ``sides``. ``key`` maps an example to what makes two examples equal. fairseq trains on texts of
-    at most ``most`` tokens.
+    ``sides``, and perhaps more. ``key`` maps an example to what makes two examples equal. fairseq
+    trains on texts of at most ``most`` tokens.
     """
     columns = "  ".join(f"{side}: median, longest" for side in sides)
     print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {columns}")
@@ -69,7 +69,7 @@ def report_splits(
         counts, shared, long = [Counter[int]() for _ in sides], 0, 0
         known: set[int] = set()
         for texts in examples:
-            lengths = [len(text.split()) for text in texts]
+            lengths = [len(text.split()) for text in texts[: len(sides)]]
             for count, length in zip(counts, lengths, strict=True):
                 count[length] += 1
             long += max(lengths[:1] if split == "test" else lengths) > most

@@ -294,6 +294,8 @@ def test_summaries_are_cut_but_aligned_and_complete(custom, tmp_path, capsys, so
     output = capsys.readouterr()
     assert "left out 2 pairs with an empty side (5.0%)" in output.err
     assert "train.source: cut after 3 subwords (38 of 38 lines, 100.0%)" in output.err
+    assert re.search("^train +38 +0 ", output.out, re.MULTILINE)  # they differ in what is cut
+    assert "in train, too" not in output.err
     assert {len(line.split()) for line in lines(dest / "text/spm.train.source")} == {3}
     trained = printed_training(output.out)
     assert (trained.data, trained.arch) == (str(dest), "dman_summarization")
