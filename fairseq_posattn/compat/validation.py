@@ -10,6 +10,7 @@ import sacrebleu
 from fairseq.data import RoundRobinZipDatasets, data_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
+from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import flag
@@ -54,6 +55,19 @@ def tokenize_by_language(
         bleu = inference_with_bleu(self, *args, **kwargs)
     bleu.totals[0] = max(bleu.totals[0], LEAST)
     return bleu
+
+
+@around(Trainer, "get_valid_iterator")
+def separate_from_training(
+    get_valid_iterator: Function, self: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Validate on the training split, too, by another iterator than training's.
+
+    fairseq counts each validation as an epoch of training, and a resumed one loses its position.
+    """
+    iterators = vars(self).setdefault("iterators_of_validation", {})
+    with replaced(self.task, "dataset_to_epoch_iter", iterators):
+        return get_valid_iterator(self, *args, **kwargs)
 
 
 @around(data_utils, "_find_extra_valid_paths")

@@ -14,6 +14,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.logging import metrics
 from fairseq.tasks.fairseq_task import FairseqTask, LegacyFairseqTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import bleu_metric
@@ -206,3 +207,18 @@ def test_splits_in_valid_subset_are_not_called_ignored(tmp_path, restore):
     cfg.dataset.valid_subset = "valid,valid1"
     with pytest.raises(ValueError, match="will be ignored"):
         check(cfg)
+
+
+def test_validation_on_the_training_split_is_no_epoch_of_training(make_trainer, restore):
+    trainer = make_trainer()
+    trainer.task.load_dataset("train")
+
+    def epoch_after_validation():
+        iterator = trainer.get_train_iterator(1)
+        list(trainer.get_valid_iterator("train").next_epoch_itr(shuffle=False))
+        return iterator.next_epoch_idx
+
+    assert epoch_after_validation() == 1
+    restore(Trainer, "get_valid_iterator")
+    trainer.task.dataset_to_epoch_iter.clear()
+    assert epoch_after_validation() == 2  # of fairseq
