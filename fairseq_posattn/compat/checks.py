@@ -417,7 +417,8 @@ def check_data(settings: Mapping[str, Any], subsets: tuple[str, ...]) -> None:
     pair = _languages(folder, settings) if task in TRANSLATION else ("", "")
     for subset in subsets:
         languages = pair if subset != "gen_subset" else pair[:1]  # translating needs the source
-        for split in filter(None, str(settings.get(subset) or "").split(",")):
+        names = str(settings.get(subset) or "")
+        for split in filter(None, [names] if subset == "train_subset" else names.split(",")):
             if not all(_splits(folder, layout, split, pair, language) for language in languages):
                 known = ", ".join(_splits(folder, layout, "*", pair, languages[-1]))
                 what = f"no such split{f' from {pair[0]} to {pair[1]}' if pair[0] else ''}"

@@ -227,14 +227,16 @@ KNOWN = {
     r"FileNotFoundError: Dataset not found: (\w+) \((.*)\)": (
         "{1} has no split {0} in this format: leave out --dataset-impl, or prepare the data with it"
     ),
-    r"ImportError: (Please install .*)": "a package is missing: {0}",  # of --scoring or --bpe
+    # of --scoring, --bpe or --ddp-backend
+    r"ImportError: (?:Cannot find \w+\. )?(Please install .*)": "a package is missing: {0}",
     r"OSError: Model file not found: (.*)": "{0}: there is no such checkpoint",
     r"ValueError: Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other",
     r"FloatingPointError: (gradients are Nan/Inf|Minimum loss scale reached)": (
         "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm"
     ),
-    r"ValueError: Cannot combine manual lr and relative_step": (
-        "--relative-step: fairseq gives adafactor --lr, too, which excludes it; leave it out"
+    r"ValueError: (?:Cannot combine manual lr and|warmup_init requires) relative_step": (
+        "--relative-step, --warmup-init: fairseq gives adafactor --lr, too, which excludes them; "
+        "leave them out"
     ),
     r"ConfigKeyError: Key 'default' is not in struct\s+full_key: groups\.default": (
         "--optimizer composite: its groups are settings of a YAML file; name another optimizer"

@@ -254,6 +254,7 @@ def test_data_that_exists_passes(folder):
         ({"gen_subset": "dev"}, "gen_subset", "--gen-subset dev: .* only mono, test, train"),
         ({"gen_subset": "t*"}, "gen_subset", r"--gen-subset t\*: .* has no such split"),
         ({"train_subset": "mono"}, "train_subset", "--train-subset mono: .* only test, train$"),
+        ({"train_subset": "train,test"}, "train_subset", "--train-subset train,test: .* only test"),
         ({"data": ""}, "gen_subset", "the data: there is no such folder"),
         ({"task": "sentence_prediction"}, "gen_subset", "dict.txt; it is data of --task transla"),
     ],

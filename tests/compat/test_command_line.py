@@ -356,7 +356,9 @@ def raised(error, by_a_command=True):
         (AssertionError("--replace-unk requires a raw text dataset"), "--replace-unk: it needs"),
         (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
         (ImportError("Please install editdistance"), "a package is missing: Please install"),
-        (ValueError("Cannot combine manual lr and relative_step options"), "--relative-step: fai"),
+        (ImportError("Cannot find FSDP. Please install fairscale"), "a package is missing: Please"),
+        (ValueError("Cannot combine manual lr and relative_step options"), "--relative-step, --wa"),
+        (ValueError("warmup_init requires relative_step=True"), "--relative-step, --warmup-init: "),
         (
             ConfigKeyError("Key 'default' is not in struct\n    full_key: groups.default"),
             "--optimizer",
