@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         description="Print the percentage of attention within a window around the query, averaged "
         "over heads, queries and sentences (eq. 13 and Table 5 of Mask Attention Networks), for "
         "each encoder sublayer, or for the encoder of a classifier without sublayers (MPSAN, "
-        "CSPAN). The end symbol counts as a token, except in classifiers, which do not see it.",
+        "CSPAN). The end symbol counts as a token, except in classifiers, which do not see it. "
+        "A query that sees no key, as the first word under a mask of earlier words, counts as 0.",
     )
     add_model(locality)
     texts = locality.add_mutually_exclusive_group(required=True)
