@@ -85,7 +85,7 @@ def report_splits(
         if long:
             share = f"{counted(long, 'example')} of {number:,} ({long / number:.1%})"
             what = "training leaves them out, and names the flags that keep them"
-            what = "posattn translate cuts them" if split == "test" else what
+            what = "generation cuts them" if split == "test" else what
             warnings.append(f"warning: {split}: {share} have more than {most:,} tokens: {what}")
         if shared:
             warnings.append(

@@ -168,7 +168,7 @@ def test_pairs_that_training_leaves_out_are_counted(custom, tmp_path, capsys):
     custom("--train", *train, *options)
     line, cut = (line for line in capsys.readouterr().err.splitlines() if "1,023" in line)
     assert "train: 2 examples of 64 (3.1%) have more than 1,023 tokens: training leaves" in line
-    assert "test: 1 example of 9 (11.1%) have more than 1,023 tokens: posattn translate cuts" in cut
+    assert "test: 1 example of 9 (11.1%) have more than 1,023 tokens: generation cuts" in cut
 
 
 def test_translations_are_read_from_a_table(custom, tmp_path):
