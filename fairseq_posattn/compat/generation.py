@@ -161,10 +161,10 @@ def replace_before_joining(
     extra_symbols_to_ignore: Any = None,
 ) -> Any:
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
-    given = hypo_tokens, src_str, alignment, align_dict, tgt_dict
+    arguments = hypo_tokens, src_str, alignment, align_dict, tgt_dict
     if align_dict is None or remove_bpe is None:
-        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
-    _, subwords, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
+        return post_process_prediction(*arguments, remove_bpe, extra_symbols_to_ignore)
+    _, subwords, _ = post_process_prediction(*arguments, None, extra_symbols_to_ignore)
     words = data_utils.post_process(subwords, remove_bpe)
     return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
