@@ -288,7 +288,8 @@ function showOutcome() {
   const shown = notice ? [element("p", { class: "about" }, notice)] : [];
   shown.push(...text.split("\t").map((part) => element("p", { dir: "auto", lang: language("source") }, part)));
   if (outcome.text !== undefined) {
-    const written = `The model's output, mean log2-probability ${outcome.score}`;
+    const end = outcome.longest ? "of the maximum length, maybe cut, " : "";
+    const written = `The model's output, ${end}mean log2-probability ${outcome.score}`;
     const title = outcome.given ? "The given translation" : written;
     const attributes = { class: "said", dir: "auto", lang: language("target") };
     shown.push(element("h2", {}, title), element("p", attributes, outcome.text));

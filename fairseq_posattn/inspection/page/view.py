@@ -147,8 +147,10 @@ class TranslationView(View):
         if not len(source):
             raise UsageError("there are no words in it")
         if target is None:
-            best = self.translator.translate([line])[0].hypotheses[0]
-            outcome, subwords = {"text": best.text, "score": round(best.score, 3)}, best.pieces
+            (translated,) = self.translator.translate([line])
+            best, is_longest = translated.hypotheses[0], translated.is_longest
+            outcome = {"text": best.text, "score": round(best.score, 3), "longest": is_longest}
+            subwords = best.pieces
         else:
             outcome, subwords = {"text": target, "given": True}, lines.split_target(target)
         dictionary = task.target_dictionary

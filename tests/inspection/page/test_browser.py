@@ -143,6 +143,15 @@ def test_the_base_of_the_log_probability_is_named(visit, translator):
     assert f"mean log2-probability {sentence['outcome']['score']}" in shown["outcome"]
 
 
+def test_an_output_that_may_be_cut_is_named(visit, translator):
+    view = translator()
+    shown, (sentence,) = visit(view, "a b c")
+    assert sentence["rows"]["target"] == ["A", "</s>"]
+    assert "maybe cut" not in shown["outcome"]
+    view.translator.generation.max_len_b = view.translator.generator.max_len_b = 1
+    assert "maybe cut" in visit(view, "a b c")[0]["outcome"]
+
+
 def test_the_curve_is_that_of_the_word(visit, translator):
     view = translator()
     shown, (sentence,) = visit(view, "a b c", hash="#place=1&head=2&word=3")
