@@ -274,7 +274,8 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {name_of(metric)}", loc="left", fontsize="medium", wrap=True)
     dots = "folds" if any("folds" in row and len(row["seeds"]) == 1 for row in rows) else "runs"
-    legend = f"dots: {dots}, large dots: means, lines: 95% intervals"
+    legend = f"dots: {dots}, large dots: means"
+    legend += ", lines: 95% intervals" if any("intervals" in row for row in rows) else ""
     if baselines := dict.fromkeys(row["compared"]["with"] for row in rows if "compared" in row):
         legend += f"\n* significant difference from {', '.join(baselines)} (p < {SIGNIFICANT})"
     axes[-1].set_xlabel(legend, fontsize="small")
@@ -299,7 +300,9 @@ def figure_by_length(rows: Sequence[TableRow]) -> Any:
     axes.set_xticks(range(len(metrics)), [name_of(metric) for metric in metrics])
     axes.legend(fontsize="small", ncols=2)
     axes.set_title(rows[0]["table"], loc="left", fontsize="medium")
-    axes.set_xlabel("lines: 95% intervals over sentences and runs", fontsize="small")
+    if any("intervals" in row for row in measured):
+        legend = "vertical lines: 95% intervals over sentences and runs"
+        axes.set_xlabel(legend, fontsize="small")
     return figure
 
 

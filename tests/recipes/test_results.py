@@ -437,6 +437,9 @@ def test_a_figure_of_ranges_of_lengths_has_a_line_for_each_row():
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["RoPE", "T5"]
     (segments,) = (collection.get_segments() for collection in axis.collections)
     assert segments[0][:, 1].tolist() == [29, 33]
+    assert "intervals" in axis.get_xlabel()
+    (axis,) = figure_of([shorter]).axes
+    assert axis.get_xlabel() == ""
 
 
 def test_a_figure_has_the_rows_of_several_runs():
@@ -461,4 +464,4 @@ def test_a_dot_of_a_cross_validation_is_a_run_or_a_fold_of_a_single_run(seeds, d
     rows = [drawn(name, *scores, seeds=seeds, folds=[0, 1]) for name in ("RoPE", "T5")]
     (axis,) = figure_of(rows).axes
     assert list(axis.lines[0].get_xdata()) == points
-    assert f"dots: {dots}," in axis.get_xlabel()
+    assert axis.get_xlabel() == f"dots: {dots}, large dots: means"
