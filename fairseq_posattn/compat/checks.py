@@ -174,6 +174,8 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     yield from join_mistakes("post_process", s.post_process)
     if s.print_step and s.task != "translation_lev":
         yield f"--print-step: --task {s.task} does not refine in steps; leave it out"
+    if s.score_reference and is_interactive:
+        yield "--score-reference: there are no references here; give it to fairseq-generate"
     if s.constraints and not is_interactive:
         yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 

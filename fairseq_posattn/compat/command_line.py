@@ -70,6 +70,13 @@ def parse_arguments(
         for name in ("bf16", "amp") if "max_update" not in settings else ():
             if getattr(settings, name, False):
                 logger.warning(f"{flag(name)}: it changes training alone; --fp16 acts here, too")
+        is_interactive = "buffer_size" in settings
+        ignored = {"prefix_size": 0, "results_path": None, "quiet": False} if is_interactive else {}
+        if is_interactive or not {"beam", "context_window"}.intersection(vars(settings)):
+            ignored["num_shards"] = 1
+        for name, default in ignored.items():
+            if getattr(settings, name, default) != default:
+                logger.warning(f"{flag(name)} changes nothing here; fairseq-generate reads it")
     return parsed
 
 

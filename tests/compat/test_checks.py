@@ -144,6 +144,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (GENERATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
         (EVALUATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
         (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
+        (INTERACT, {"score_reference": True}, "--score-reference: there are no references here"),
     ],
 )
 def test_a_mistake_is_one_line(settings, changed, words):

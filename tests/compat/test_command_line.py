@@ -63,6 +63,26 @@ def test_options_of_training_alone_are_reported_elsewhere(name, monkeypatch, cap
     assert [record.getMessage()[: len(name)] for record in caplog.records] == [name]
 
 
+@pytest.mark.parametrize(
+    "command, reported",
+    [
+        ("generation", []),
+        ("eval_lm", []),
+        ("validation", ["--num-shards"]),
+        ("interactive_generation", ["--prefix-size", "--results-path", "--num-shards"]),
+    ],
+)
+def test_options_of_another_command_are_reported(command, reported, monkeypatch, caplog):
+    monkeypatch.setattr(command_line, "check", lambda settings: None)
+    task = "language_modeling" if command == "eval_lm" else "translation"
+    words = ["fairseq", "data", "--task", task, "--path", "model.pt", "--num-shards", "2"]
+    if "generation" in command:
+        words += ["--prefix-size", "2", "--results-path", "folder"]
+    monkeypatch.setattr(sys, "argv", words)
+    options.parse_args_and_arch(getattr(options, f"get_{command}_parser")())
+    assert [record.getMessage().split()[0] for record in caplog.records] == reported
+
+
 def test_translation_is_the_default_task(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fairseq-train", "data", "--arch", "dman_wmt_en_de", "--x"])
     with pytest.raises(SystemExit):
