@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.common.cli import flag_values
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
@@ -174,6 +175,8 @@ class ClassificationPlan(Plan):
         words = [data, "--seed", str(seed), *model, *device, "--num-workers", "0"]
         checkpoint = folder / "checkpoint_best.pt"
 
+        trained_with = flag_values([*model, *options.flags])  # of a flag of the row, its value
+        task = [word for flag in task[::2] for word in (flag, trained_with[flag])]
         test = ["fairseq-validate", data, "--user-dir", self.user_dir, *task]
         test += ["--path", str(checkpoint)]
         test += ["--valid-subset", ",".join(dataset.tests), *training.batches, *device]

@@ -300,6 +300,13 @@ def test_data_with_labels_has_its_columns_and_folds(folder):
     assert {entry.metrics for entry in plan.entries()} == {("accuracy", "macro_f1")}
 
 
+def test_models_are_tested_with_the_task_that_they_were_trained_for(folder):
+    more = "--criterion relatedness --num-classes 5 --lr 1e-3"
+    (run, _) = plan_of(CLASSIFIERS.replace("--lr 1e-3", more)).runs()
+    task = "--task sentence_prediction --num-classes 5 --criterion relatedness --path"
+    assert f" {task} " in words_of(run, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
