@@ -430,7 +430,7 @@ def test_existing_binarized_data_stays(plan_of, tmp_path):
     assert prepared("--source", "published") == ["prepare"]
     (tmp_path / ".stages.json").touch()  # an unfinished preparation
     assert prepared() == ["prepare"]
-    (tmp_path / "preparation.json").touch()
+    manifest.write(tmp_path, Manifest("multi30k", "translation", "text"))
     assert prepared() == []
 
 
