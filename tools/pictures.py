@@ -4,8 +4,8 @@
 
 results.png shows the measured differences from plain attention; length.png the scores of the recipe
 multi30k/length; sequence_length.png the report of benchmarks/sequence_length.py, as in MTSA's
-Figure 1(a, b). scripts/mechanism_pictures.py draws the
-others. look.png is the page of `posattn look` for the quickstart's model in a browser:
+Figure 1(a, b). scripts/mechanism_pictures.py draws the others. look.png is the page of
+`posattn look` for the quickstart's model in a browser:
 
     chromium --headless --hide-scrollbars --window-size=1100,850 --screenshot=look.png \\
         "file://$PWD/page.html#sentence=1&place=1&head=2&word=4"

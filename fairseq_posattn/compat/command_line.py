@@ -67,17 +67,25 @@ def parse_arguments(
         settings.tpu = False
     if is_command and not kwargs.get("suppress_defaults"):
         check(vars(settings))
-        for name in ("bf16", "amp") if "max_update" not in settings else ():
-            if getattr(settings, name, False):
-                logger.warning(f"{flag(name)}: it changes training alone; --fp16 acts here, too")
-        is_interactive = "buffer_size" in settings
-        ignored = {"prefix_size": 0, "results_path": None, "quiet": False} if is_interactive else {}
-        if is_interactive or not {"beam", "context_window"}.intersection(vars(settings)):
-            ignored["num_shards"] = 1
-        for name, default in ignored.items():
-            if getattr(settings, name, default) != default:
-                logger.warning(f"{flag(name)} changes nothing here; fairseq-generate reads it")
+        for line in unread_options(vars(settings)):
+            logger.warning(line)
     return parsed
+
+
+def unread_options(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each option that only another command of fairseq reads."""
+    trains, is_interactive = "max_update" in settings, "buffer_size" in settings
+    for name in () if trains else ("bf16", "amp"):
+        if settings.get(name):
+            yield f"{flag(name)}: it changes training alone; --fp16 acts here, too"
+    ignored: dict[str, Any] = {}
+    if is_interactive:
+        ignored = {"prefix_size": 0, "results_path": None, "quiet": False}
+    if is_interactive or not {"beam", "context_window"} & settings.keys():
+        ignored["num_shards"] = 1
+    for name, default in ignored.items():
+        if settings.get(name, default) != default:
+            yield f"{flag(name)} changes nothing here; fairseq-generate reads it"
 
 
 @contextlib.contextmanager
