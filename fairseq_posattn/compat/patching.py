@@ -58,6 +58,9 @@ class _OnDemand(ModuleType):
 def _metrics_on_demand() -> Iterator[None]:
     """Let imports of :data:`METRICS` find a stand-in, unless the packages are loaded already."""
     names = [name for name in METRICS if name.partition(".")[0] not in sys.modules]
+    # fairseq looks for pyarrow.plasma, which pyarrow has not had since version 12.
+    absent = [] if "pyarrow" in sys.modules else ["pyarrow"]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
     for name in names:
         sys.modules[name] = module = _OnDemand(name)
         module.__spec__, module.__path__ = ModuleSpec(name, None, is_package=True), []
@@ -67,7 +70,7 @@ def _metrics_on_demand() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in names:
+        for name in names + absent:
             del sys.modules[name]
 
 

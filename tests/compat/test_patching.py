@@ -90,7 +90,7 @@ def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch
     assert results == [1, 1, 2, 2]
 
 
-SLOW = ("sklearn", "scipy", "torchaudio", "matplotlib", "pandas", "torch._dynamo")
+SLOW = ("sklearn", "scipy", "torchaudio", "matplotlib", "pandas", "pyarrow", "torch._dynamo")
 WITHOUT_SLOW_PACKAGES = f"""
 import sys
 import fairseq_posattn.inference.translation
