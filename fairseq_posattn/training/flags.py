@@ -62,6 +62,7 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
 DECIDING = {"encoder": "", "pooling": "", "hierarchical": "", "word_ngrams": "none"}
 DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan"}
 DECIDING |= dict.fromkeys(("mtsa_source_layers", "mtsa_source_scale"), "mtsa")
+HEAD = ("head_dim", "head_highway_layers")  # 0 for none
 
 
 def parts_of(options: Mapping[str, Any]) -> set[str]:
@@ -74,8 +75,7 @@ def parts_of(options: Mapping[str, Any]) -> set[str]:
     for name, reader in DECIDING.items():
         if options.get(name) not in (None, "") and (not reader or reader in parts):
             parts.add(f"{checks.flag(name)} {options[name]}".removesuffix(" True"))
-    if options.get("head_dim"):
-        parts.add("--head-dim")
+    parts.update(checks.flag(name) for name in HEAD if options.get(name))
     return parts
 
 
@@ -204,7 +204,8 @@ class SentenceEncoderConfig(MechanismConfig):
     map_activation: ChoiceEnum(list(mechanisms.ACTIVATIONS)) = flag(
         "elu",
         "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head",
-        *("--encoder mtsa", "mpsan", "disan", "bi_blosan", "--pooling source2token", "--head-dim"),
+        *("--encoder mtsa", "mpsan", "disan", "bi_blosan", "--pooling source2token"),
+        *map(checks.flag, HEAD),
     )
     attention_dropout: float = flag(
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"

@@ -200,6 +200,7 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
             ["--map-activation relu changes nothing: it is for --encoder mtsa, mpsan, disan, bi_b"],
         ),
         ("da_transformer_classifier", {"map_activation": "relu", "head_dim": 8}, []),
+        ("da_transformer_classifier", {"map_activation": "relu", "head_highway_layers": 1}, []),
         ("mtsa_classifier", {"map_activation": "relu"}, []),
         ("multi_head_classifier", HEADS, []),
         ("transformer", HEADS, []),
