@@ -6,12 +6,12 @@ import functools
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fairseq
 import torch
-from fairseq import checkpoint_utils, models, utils
+from fairseq import checkpoint_utils, models, tasks, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.logging import meters
@@ -272,9 +272,22 @@ def build_within_file_size(
 def require_known_architecture(build_model: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Refuse an unknown architecture, which may be a user's: fairseq's message is a KeyError."""
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
-    if name and name not in {**models.ARCH_MODEL_REGISTRY, **models.MODEL_DATACLASS_REGISTRY}:
-        raise UsageError(f"--arch {name}: unknown; give --user-dir, the folder that registers it")
+    require_known("--arch", name, {**models.ARCH_MODEL_REGISTRY, **models.MODEL_DATACLASS_REGISTRY})
     return build_model(cfg, *args, **kwargs)
+
+
+@around(tasks, "setup_task")
+def require_known_task(setup_task: Function, cfg: Any, **kwargs: Any) -> Any:
+    """Refuse an unknown task, which may be a user's: fairseq's message is all settings."""
+    name = getattr(cfg, "task", None) or getattr(cfg, "_name", None)
+    require_known("--task", name, tasks.TASK_REGISTRY)
+    return setup_task(cfg, **kwargs)
+
+
+def require_known(option: str, name: Any, registry: Mapping[str, Any]) -> None:
+    """Raise UsageError for a name that is registered neither by fairseq nor by ``--user-dir``."""
+    if name and name not in registry:
+        raise UsageError(f"{option} {name}: unknown; give --user-dir, the folder that registers it")
 
 
 def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:

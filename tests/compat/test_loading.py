@@ -315,11 +315,12 @@ def test_the_file_of_an_ensemble_that_differs_is_named(changed):
     assert path not in str(error.value)
 
 
-def test_an_architecture_of_another_user_dir_is_named(tmp_path):
+@pytest.mark.parametrize("group, option", [("model", "--arch"), ("task", "--task")])
+def test_what_another_user_dir_registers_is_named(group, option, tmp_path):
     state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "other.pt")
-    state["cfg"]["model"]["_name"] = "mine"
+    state["cfg"][group]["_name"] = "mine"
     torch.save(state, path)
-    with pytest.raises(UsageError, match=f"^{path}: --arch mine: unknown; give --user-dir, the f"):
+    with pytest.raises(UsageError, match=f"^{path}: {option} mine: unknown; give --user-dir, the "):
         load([path])
 
 
