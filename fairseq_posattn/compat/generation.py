@@ -87,13 +87,11 @@ def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> 
 
 
 @around(SequenceGenerator, "__init__")
-def check_models(
-    init: Function, self: Any, *args: Any, lm_model: Any = None, **kwargs: Any
-) -> None:
+def check_models(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
     """Refuse a model for ``--lm-path`` that is no language model, and models of translation_lev."""
-    if not isinstance(lm_model, FairseqLanguageModel | None):
-        raise UsageError(f"--lm-path: a {type(lm_model).__name__} is no language model")
-    init(self, *args, lm_model=lm_model, **kwargs)
+    init(self, *args, **kwargs)
+    if not isinstance(self.lm_model, FairseqLanguageModel | None):
+        raise UsageError(f"--lm-path: a {type(self.lm_model).__name__} is no language model")
     if any(isinstance(model, FairseqNATModel) for model in self.model.models):
         raise UsageError("--path: its model refines translations; give --task translation_lev")
 

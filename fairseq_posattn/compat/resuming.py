@@ -128,14 +128,14 @@ def load_all_state(
     self: Any,
     filename: str,
     reset_optimizer: bool = False,
-    *args: Any,
+    reset_lr_scheduler: bool = False,
+    optimizer_overrides: dict[str, Any] | None = None,
     reset_meters: bool = False,
-    **kwargs: Any,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
     with report_difference_in_training(self, filename), fitted_state(self):
-        kwargs["reset_meters"] = reset_meters
-        extra_state = load_checkpoint(self, filename, reset_optimizer, *args, **kwargs)
+        resets = reset_optimizer, reset_lr_scheduler, optimizer_overrides, reset_meters
+        extra_state = load_checkpoint(self, filename, *resets)
     if extra_state:
         check_in_training(self, extra_state)
         load_ema_counter(self, extra_state)

@@ -173,17 +173,17 @@ def visible(folder):
     return sorted(path.name for path in folder.glob("[!.]*"))
 
 
-def test_a_language_model_that_is_none_is_refused():
-    with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
-        SequenceGenerator([], Dictionary(), lm_model=torch.nn.Linear(1, 1))
-
-
 class RefiningModel(FairseqNATModel):
     def __init__(self):
         torch.nn.Module.__init__(self)
 
     def max_decoder_positions(self):
         return 9
+
+
+def test_a_language_model_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
+        SequenceGenerator([RefiningModel()], Dictionary(), lm_model=torch.nn.Linear(1, 1))
 
 
 def test_a_model_that_refines_translations_needs_its_task():

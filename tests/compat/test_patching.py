@@ -40,6 +40,8 @@ def test_patches_take_the_arguments_of_their_functions_by_position_and_by_name(m
         further = {p.name: p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         original = () if hasattr(patch, "__wrapped__") else (None,)
         ours = inspect.signature(inspect.unwrap(patch))
+        by_name = {p.name for p in ours.parameters.values() if p.kind is p.KEYWORD_ONLY}
+        assert not by_name.intersection(names), (owner, name)
         for bound in (
             ours.bind(*original, *names, **further),
             ours.bind(*original, **dict(zip(names, names, strict=True)), **further),
