@@ -476,6 +476,15 @@ def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, words, cased
         assert comes_back(tmp_path / "data/own", "đẹp hôm", "target") == "đep hom"
 
 
+@pytest.mark.parametrize("flags, count", [((), 3), (("--cased",), 1)])
+def test_leaks_are_found_in_the_case_of_the_model(custom, tmp_path, capsys, flags, count):
+    train = files(tmp_path, "train", [(f"Text {n}", f"t {n}") for n in range(30)], SIDES)
+    test = files(tmp_path, "test", [("Text 1", "t"), ("TEXT 2", "t"), ("text 3", "t")], SIDES)
+    words = ["--train", *train, "--test", *test, "--valid", 5, "--subwords", "wordpiece", *flags]
+    custom(*words, kind="summarization")
+    assert f"{count} of the 3 examples of test are in train, too" in capsys.readouterr().err
+
+
 def test_unicode_forms_are_reported_and_unified(custom, tmp_path, capsys):
     rows = [(f"Mu\u0308nchen {n}", f"M\u00fcnchen {n}\u00a0 \ufb01") for n in range(60)]
     train = ["--train", *files(tmp_path, "train", rows)]

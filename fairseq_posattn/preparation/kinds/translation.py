@@ -198,13 +198,13 @@ class PairPreparation(Preparation):
                 counts = {"raw": report.count_lines(dest / f"text/train.{sides[0]}"), **counts}
             report.report_counts(counts, corpus.published, self.options.limit, "pairs")
             return report.next_commands(corpus, dest)
-        texts = {}
+        texts, in_case = {}, str.lower if self.described["lower"] else str
         for split in SPLITS:
             pairs = self._pairs(dest, f"{self.prefix}{split}")
             # They are compared by their sources, whose subwords may be cut or unknown.
             sources = file_lines(dest / f"text/{split}.{sides[0]}")
             texts[split] = ((*pair, text) for pair, text in zip(pairs, sources, strict=True))
-        report.report_splits(texts, sides, lambda pair: pair[-1], self.most or LONGEST)
+        report.report_splits(texts, sides, lambda pair: in_case(pair[-1]), self.most or LONGEST)
         if rules := read_manifest(dest):
             round_trip.report(rules.round_trip)
         if template := self.template:
