@@ -13,6 +13,7 @@ import yaml
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import files_in
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
 from fairseq_posattn.recipes.generation import SCORING, SCORING_HELP
@@ -268,7 +269,7 @@ def _check_plugin(source: Source, folder: Path) -> None:
     """Check that a folder for ``--user-dir`` loads this package, too."""
     if not (folder / "__init__.py").exists():
         source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
-    files = filter(Path.is_file, folder.rglob("*.py"))  # no locks of editors
+    files = (path for path in files_in(folder) if path.suffix == ".py")
     if not any(b"fairseq_posattn" in path.read_bytes() for path in files):
         fix = "add 'import fairseq_posattn' to its __init__.py"
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_unsplit, locked
+from fairseq_posattn.common.files import check_unsplit, files_in, locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
 from fairseq_posattn.recipes.runs import Run, Say, Step, digest_of
@@ -68,7 +68,7 @@ class Plan(ABC):
         # A line of the runs' settings about code beside the package: other code is another run.
         self.code: list[str] = []
         if recipe.user_dir:
-            files = filter(Path.is_file, Path(self.user_dir).rglob("*.py"))  # no locks of editors
+            files = (f for f in files_in(Path(self.user_dir)) if f.suffix == ".py")
             self.code = [f"user-dir {self.user_dir} {digest_of(files, self.user_dir)[:8]}"]
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()

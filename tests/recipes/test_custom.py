@@ -1,6 +1,7 @@
 """Tables of users: files, their mistakes, and the runs that they describe."""
 
 import json
+import os
 import re
 import shlex
 from dataclasses import replace
@@ -273,13 +274,15 @@ def test_changed_code_of_the_user_is_another_run(folder):
     (folder / "mine/notes.txt").write_text("no code")
     (folder / "mine/.#sharp.py").symlink_to("user@machine.1")  # Emacs, during changes
     assert folders() == before
-    (folder / "mine/more").mkdir()
-    (folder / "mine/more/sharp.py").write_text("SHARPNESS = 2\n")
+    (folder / "shared").mkdir()
+    (folder / "mine/more").symlink_to(folder / "shared")
+    (folder / "shared/sharp.py").write_text("SHARPNESS = 2\n")
     assert not {*folders()} & {*before}
 
 
 def test_other_files_of_the_folder_are_not_read(folder, monkeypatch):
     monkeypatch.setattr(Path, "rglob", None)
+    monkeypatch.setattr(os, "walk", None)
     assert plan_of(FILE).runs()
 
 
