@@ -191,7 +191,8 @@ def examples(path: Path, options: Namespace) -> Iterator[Example]:
             text_of(text, column, location)
             if options.words == "spaces":
                 words = text if options.cased else text.lower()
-                check_symbols(words, f"{location}: column {column!r}", "--words moses")
+                other = "" if options.template else "--words moses"
+                check_symbols(words, f"{location}: column {column!r}", other)
         if options.score:
             yield Example(SCORED, tuple(inputs), location, _number(target, options.score, location))
         else:

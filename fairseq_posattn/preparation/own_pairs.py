@@ -254,7 +254,7 @@ def write_translations(
         if options.subwords != "none":
             return any(map(ESCAPE.search, pair))
         for location, line in zip(locations, pair, strict=True):
-            check_symbols(line, location, "--subwords sentencepiece")
+            check_symbols(line, location, "" if options.template else "--subwords sentencepiece")
         return False
 
     write_pairs(readers, folder, corpus, options, check)

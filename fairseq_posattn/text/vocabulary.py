@@ -14,12 +14,12 @@ MASK = "<mask>"  # which fairseq adds for classifiers: predictors read it as an 
 
 
 def check_symbols(text: str, location: str, option: str) -> None:
-    """Raise UsageError for a special symbol in text at ``location``; ``option`` splits them."""
+    """Raise UsageError for a special symbol in text; ``option`` splits them, unless it is ""."""
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():
             problem = f"{symbol} is a special symbol of fairseq's dictionaries"
-            fix = f"write the word otherwise, or give {option}, which splits it"
-            raise UsageError(f"{location}: {problem}; {fix}")
+            fix = f", or give {option}, which splits it" if option else ""
+            raise UsageError(f"{location}: {problem}; write the word otherwise{fix}")
 
 
 def count_words(paths: Iterable[StrPath]) -> Counter[str]:

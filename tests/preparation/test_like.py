@@ -136,6 +136,13 @@ def test_no_option_is_advised_that_the_model_decides(model, run, files, capsys):
     assert "give --" not in warned
 
 
+def test_no_tokenization_is_advised_that_the_model_decides(model, run, files, capsys):
+    general = model("--subwords", "none")
+    train = files("medical", numbered("Kein <unk> Wort"), ENGLISH)
+    run("translation", "medical", "--train", *train, "--like", general, status=1)
+    assert capsys.readouterr().err.endswith("dictionaries; write the word otherwise\n")
+
+
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
     """Multi30k is lower-cased and normalized."""
     general = model("--subwords", "subword_nmt", "--bpe-operations", "40")
@@ -220,11 +227,14 @@ def test_labeled_text(subwords, classify, capsys, tmp_path):
     assert 0 < share_of_unknown(printed, "train") < 1 or subwords == "sentencepiece"
 
 
-def test_a_label_that_the_model_lacks_is_named(classify, capsys):
+def test_what_the_model_decides_is_named(classify, capsys):
     rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(ENGLISH)]
     reviews = classify("reviews", rows)
     classify("medical", [*rows, ("odd", "angry")], "--like", reviews, status=1)
     assert "medical.tsv:22: the label 'angry' is no class of --like" in capsys.readouterr().err
+    spaced = classify("spaced", rows, "--words", "spaces")
+    classify("medical", [*rows, ("a <unk>", "pos")], "--like", spaced, status=1)
+    assert capsys.readouterr().err.endswith("dictionaries; write the word otherwise\n")
     rows = [(text, 1) for text in ENGLISH]
     classify("scores", rows, "--like", reviews, target="--score", status=1)
     error = capsys.readouterr().err.splitlines()[-1]
