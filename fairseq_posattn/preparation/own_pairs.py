@@ -163,16 +163,16 @@ def languages(options: Namespace) -> tuple[str, ...]:
         name = name or default
         if not re.fullmatch(r"[\w-]+", name, re.ASCII):
             raise UsageError(f"{option}: file names take letters, digits, - and _ only")
-        if options.subwords == "subword_nmt" and not is_language(name):
-            raise UsageError(
-                f"{option}: unknown code, by which Moses cannot tokenize (--subwords sentencepiece "
-                f"takes any name); {code_hint(name)}"
-            )
         if model not in (None, file_code(name)):
             fix = f"name the {model} side's file or column"
             if file_code(name) not in expected:  # else it is the other side's text
                 fix += f", or add --{side}-lang {model}"
             raise UsageError(f"{option}: the {side} language of {template} is {model}; {fix}")
+        if options.subwords == "subword_nmt" and not is_language(name):
+            raise UsageError(
+                f"{option}: unknown code, by which Moses cannot tokenize (--subwords sentencepiece "
+                f"takes any name); {code_hint(name)}"
+            )
         if "-" in name:
             say(f"language {name}: {file_code(name)} in names of files, as fairseq needs")
         sides.append(file_code(name))

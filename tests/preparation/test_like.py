@@ -247,6 +247,7 @@ MISTAKES = {
     "dictionaries": (["--separate-dictionaries"], "--separate-dictionaries: --like general"),
     "form": (["--normalize", "nfc"], "--normalize nfc: --like general decides that"),
     "language": (["--target-lang", "fr"], "--target-lang fr: the target language of --like gen"),
+    "no language": (["--target-lang", "fx"], "--target-lang fx: the target language of --like"),
     "dest": (["--dest", "general"], "--dest general: lies in --like general"),
     "missing": (["--like", "gone"], "--like gone: no such folder or checkpoint"),
     "file": (["--like", "general/dict.de.txt"], "dict.de.txt: not a checkpoint (.pt)"),
