@@ -140,8 +140,9 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
             has_outputs = is_generated and not metric.startswith(LAYER)
             has_outputs |= metric in row.get("intervals", {})
             known = [score for score in measured if score is not None]
-            if len(known) == len(measured):  # rounded as in results, which Welch's test compares
-                scores[metric] = [float(f"{round(n, digits_of(metric)):g}") for n in known]
+            if len(known) == len(measured) == len(stored):  # Welch's test compares what is stored
+                both = zip(stored, known, strict=True)
+                scores[metric] = [n if abs(s - n) > _rounding(metric, s) else s for s, n in both]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 if name and now is None and not has_outputs:
@@ -213,5 +214,5 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
     if not has_statistics:  # runs of older versions, which were compared without
         (run / STATISTICS).unlink(missing_ok=True)
     if (run / RANKING).exists():
-        return {name: round(100 * numbers[name], 2) for name in METRICS}
+        return {name: round(100 * numbers[name], 4) for name in METRICS}
     return scores_in(numbers)

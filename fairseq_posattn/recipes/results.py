@@ -70,13 +70,16 @@ def _generated(run: Run) -> tuple[Result, str]:
 
 
 def scores_in(scored: Mapping[str, Any]) -> dict[str, float]:
-    """Return the rounded scores in the output of posattn score, with the mean of three ROUGE."""
-    scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
+    """Return the scores in the output of posattn score, with the mean of three ROUGE.
+
+    They have more decimals than tables show, so that means and deviations of runs are exact.
+    """
+    scores = {name: round(value, 4) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
-        scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
+        scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 4)
     for bucket in scored.get("by_length", {"buckets": ()})["buckets"]:
         named = bucket["scores"].items()
-        scores |= {f"{name} {bucket['length']}": round(score["score"], 2) for name, score in named}
+        scores |= {f"{name} {bucket['length']}": round(score["score"], 4) for name, score in named}
     return scores
 
 

@@ -115,6 +115,9 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
         row["seeds"] = sorted({int(run["settings"]["seed"]) for run in runs})
         if folds := {int(run["settings"]["fold"]) for run in runs if "fold" in run["settings"]}:
             row["folds"] = sorted(folds)
+            seed = [run for run in runs if run["settings"]["seed"] == newest["settings"]["seed"]]
+            tested = sum(run["examples"]["test"] for run in seed)
+            newest["examples"] = {**newest["examples"], "test": tested}
         describe(row, newest)
         row |= {key: newest[key] for key in COPIED if key in newest}
         for key, of_all in (("updates", fmean), ("hours", fmean), ("gpu_memory_gb", max)):
@@ -145,7 +148,7 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
     if LENGTHS in name and name not in measured["scores"]:  # no sentences of these lengths
         return None
     number = float(measured["scores"][name])
-    return round(100 * number, 2) if name in RANKING else number  # papers print percentages
+    return round(100 * number, 4) if name in RANKING else number  # papers print percentages
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
@@ -164,9 +167,11 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
     words = newest["settings"].get("train", "").split(" ")
     if metric := value_of(words, "--best-checkpoint-metric"):
         row["metric"] = f"test set, checkpoint with the best validation {metric}"
-    row["data"] += f", {counted(newest['examples']['test'], 'example')} of the test set"
+    each = f" in {counted(len(row['folds']), 'fold')}" if "folds" in row else ""
+    row["data"] += f", {counted(newest['examples']['test'], 'example')} of the test set{each}"
     if newest["examples"]["train"]:
-        row["data"] += f", {newest['examples']['train']:,} of the training set"
+        last = " in the last" if each else ""
+        row["data"] += f", {newest['examples']['train']:,} of the training set{last}"
     if "word vectors" in newest:
         row["data"] += f", word vectors of {newest['word vectors']} features"
     if "words with a vector" in newest:

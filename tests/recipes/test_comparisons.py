@@ -17,6 +17,7 @@ from fairseq_posattn.recipes.comparisons import (
     read_kept,
 )
 from fairseq_posattn.recipes.tables import counted_runs, footnote, render
+from fairseq_posattn.scoring.labels import macro_f1
 from fairseq_posattn.scoring.result import Kept
 
 
@@ -247,3 +248,29 @@ def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
     (tmp_path / "da" / "fold1-seed1" / "predictions-test.txt").write_text("a\n")
     with pytest.raises(UsageError, match="fold1-seed1/predictions-test.txt is no file of pred"):
         read_kept([[tmp_path / "da" / f"fold{fold}-seed1" for fold in (0, 1)]])
+
+
+def test_the_difference_of_macro_f1_is_that_of_the_means_over_folds(tmp_path):
+    """Each word has a fold's predictions; the labels of both folds are "aab" and "abb"."""
+    labels = ("aab", "abb")
+    runs = {"transformer": [("aaa", "abb"), ("aab", "aab")], "da": [("abb", "abb"), ("aba", "bbb")]}
+    rows, statistics = [], []
+    for name, each in runs.items():
+        predicted(tmp_path / name, *each)
+        for path in (tmp_path / name).glob("*/predictions-test.txt"):
+            text = path.read_text().splitlines()
+            fold = zip(text, labels[int(path.parent.name[4])], strict=True)
+            path.write_text("".join(f"{line[0]}\t{label}\n" for line, label in fold))
+        folders = [
+            [tmp_path / name / f"fold{fold}-seed{seed}" for fold in (0, 1)] for seed in (1, 2)
+        ]
+        statistics.append(read_kept(folders))
+        f1 = [macro_f1([run[fold]], labels[fold], "ab").mean for fold in (0, 1) for run in each]
+        rows.append(
+            {**folded(name, *each), "scores": {"macro_f1": f1}, "paper": {"macro_f1": None}}
+        )
+    add_comparisons(rows, statistics)
+    theirs, ours = (sum(row["scores"]["macro_f1"]) / 4 for row in rows)
+    result = rows[1]["compared"]["metrics"]["macro_f1"]
+    assert result["difference"] == pytest.approx(ours - theirs, abs=1e-4)
+    assert result["interval"][0] < ours - theirs < result["interval"][1]

@@ -82,8 +82,8 @@ def recorded(run):
 
 def test_a_translation_has_scores_size_and_provenance(translated):
     result = recorded(translated)
-    average = round((41.234 + 18.0 + 37.5) / 3, 2)
-    scores = {"rouge1": 41.23, "rouge2": 18.0, "rougeL": 37.5, "average": average}
+    average = round((41.234 + 18.0 + 37.5) / 3, 4)
+    scores = {"rouge1": 41.234, "rouge2": 18.0, "rougeL": 37.5, "average": average}
     assert result["scores"] == scores
     assert (result["metric"], result["signature"]) == ("ROUGE F1", "rouge|f1")
     assert (result["parameters"], result["updates"]) == (1234567, 20)
@@ -363,6 +363,32 @@ def test_a_table_of_classifiers(classified, tmp_path, capsys):
     assert rows[0]["scores"] == {"accuracy": [80, 83], "mse": [0.5, 0.25]}
     data = "trec, 500 examples of the test set, word vectors of 30 features, initialized at random"
     assert rows[0]["data"] == data
+
+
+def test_the_data_of_a_cross_validation_are_those_of_all_folds(classified):
+    result = recorded(classified)
+    for fold, (seed, test) in enumerate([(1, 9), (1, 8), (2, 9)]):
+        folder = classified.folder.with_name(f"fold{fold % 2}-seed{seed}")
+        folder.mkdir()
+        settings = {**result["settings"], "seed": str(seed), "fold": str(fold % 2)}
+        content = {**result, "settings": settings, "examples": {"train": 70, "test": test}}
+        (folder / "result.json").write_text(json.dumps(content))
+    classified.result.unlink()
+    (row,) = rows_of("mpsan/table6_sentences", classified.folder.parent, ("accuracy",))
+    data = "trec, 17 examples of the test set in 2 folds, 70 of the training set in the last, "
+    assert row["data"].startswith(data)
+
+
+def test_means_are_of_scores_with_more_decimals_than_the_table(translated, capsys):
+    for seed, rouge1 in enumerate((41.234, 41.234, 41.24), 1):
+        run = replace(translated, folder=translated.folder.with_name(f"seed{seed}"))
+        run = replace(run, settings=(f"seed {seed}", *run.settings[1:]))
+        run.folder.mkdir(exist_ok=True)
+        (run.folder / "score.json").write_text(json.dumps(SCORED | {"rouge1": rouge1}))
+        (run.folder / "train.log").write_text(TRANSLATED)
+        record(run)
+    print_tables(rows_of("dman/gigaword", translated.folder.parent, ("rouge1",)))
+    assert cells(capsys.readouterr().out)[1][1].startswith("41.24 ± 0.00")
 
 
 def test_a_table_of_costs(classified, capsys):
