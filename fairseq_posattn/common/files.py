@@ -6,15 +6,19 @@ output are written into.
 """
 
 import argparse
+import errno
 import fcntl
 import glob
 import json
 import os
+import shutil
+import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 from uuid import uuid4
 
@@ -69,11 +73,35 @@ def _create_locked(part: str) -> int:
 
 
 def _remove_stale_parts(target: Path) -> None:
-    """Remove the parts of a file that killed processes left: nobody holds their locks."""
+    """Remove the parts of a file or folder that killed processes left: nobody holds their locks."""
     for stale in target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.part"):
-        with suppress(OSError), open(stale, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            stale.unlink()
+        with suppress(OSError), _locked(stale, fcntl.LOCK_NB):
+            if stale.is_dir():
+                shutil.rmtree(stale)
+            else:
+                stale.unlink()
+
+
+@contextmanager
+def _locked(path: StrPath, how: int = 0) -> Iterator[None]:
+    """Hold the lock of a file or folder that exists."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def unfinished_folder(target: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside ``target``, removed in the end or by the next one's start."""
+    _remove_stale_parts(target)
+    hidden = TemporaryDirectory(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    with hidden as folder, ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks
+            stack.enter_context(_locked(folder))
+        yield Path(folder)
 
 
 def check_writable(path: StrPath, option: str = "") -> None:
@@ -159,6 +187,28 @@ def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:
     if len(content) > limit:
         raise ValueError(f"more than {limit:,} bytes")
     return content
+
+
+def lock_folder(folder: StrPath) -> IO[str] | None:
+    """Return the open and locked file of ``--save-dir``, or None on a file system without locks.
+
+    Data loaders do not inherit the lock, as they would filelock's.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, ".lock")  # the target of a link is not overwritten
+    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            return None
+        file.seek(0)
+        owner = f"{file.read() or 'another process'}: wait for its end, or give another --save-dir"
+        raise UsageError(f"--save-dir {folder} is in use by {owner}") from None
+    file.truncate(0)
+    with suppress(OSError):  # a full disk
+        os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}".encode())
+    return file
 
 
 @contextmanager

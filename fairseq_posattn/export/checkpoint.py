@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +18,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer
 
 from fairseq_posattn import hugging_face as hf
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import unfinished_folder
 from fairseq_posattn.compat.checks import config_of_model
 from fairseq_posattn.export import card
 from fairseq_posattn.inference.options import DECODING
@@ -79,8 +79,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as unfinished:
-            part = Path(unfinished) / target.name
+        with unfinished_folder(target) as unfinished:
+            part = unfinished / target.name
             part.mkdir()
             exported = _write(trained, collect(trained), part)
             mode = (part / "vocab.json").stat().st_mode

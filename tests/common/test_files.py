@@ -19,6 +19,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import (
     check_writable,
     locked,
+    unfinished_folder,
     write_json,
     write_text,
     writing,
@@ -59,6 +60,25 @@ with writing(sys.argv[1]) as file:
     (tmp_path / ".text[1].part").touch()  # of a download, which resumes
     write_text(path, "x")
     assert sorted(os.listdir(tmp_path)) == [".text[1].part", "text[1]"]
+
+
+def test_unfinished_folders_of_killed_processes_are_removed(tmp_path):
+    """One whose process lives stays."""
+    program = """
+import os, signal, sys
+from pathlib import Path
+from fairseq_posattn.common.files import unfinished_folder
+with unfinished_folder(Path(sys.argv[1])) as folder:
+    (folder / "weights").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    target = tmp_path / "model[1]"
+    subprocess.run([sys.executable, "-c", program, target])
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".model[1].") and left.endswith(".part")
+    with unfinished_folder(target) as first, unfinished_folder(target) as second:
+        assert {*os.listdir(tmp_path)} == {first.name, second.name}
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -307,6 +307,22 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
+def test_the_log_of_a_training_that_runs_stays(tmp_path):
+    """Another training in its folder is refused before its command is written to the log."""
+    lock = "import sys, time; from fairseq_posattn.common.files import lock_folder; "
+    lock += "file = lock_folder(sys.argv[1]); print('locked', flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", lock, tmp_path], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(UsageError, match=f"is in use by process {holder.pid} on .*--save-dir"):
+            train.run(fake_command(), tmp_path, "loss")
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert not (tmp_path / "train.log").exists()
+    assert train.run(fake_command(), tmp_path, "loss") == 0
+
+
 def test_the_users_number_of_threads_holds(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     words = [sys.executable, "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]

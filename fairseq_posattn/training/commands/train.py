@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_unsplit
+from fairseq_posattn.common.files import check_unsplit, lock_folder
 from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_of
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
@@ -214,7 +214,8 @@ def in_lines(command: Sequence[str]) -> str:
 
 def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, ...] = ()) -> int:
     """Run fairseq-train with progress and log; return the exit status, UsageError if it failed."""
-    save_dir.mkdir(parents=True, exist_ok=True)
+    if lock := lock_folder(save_dir):  # else the log is that of a training that runs
+        lock.close()
     path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
