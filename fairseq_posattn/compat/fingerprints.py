@@ -16,7 +16,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.patching import Function, around
-from fairseq_posattn.text.manifest import LIKE
+from fairseq_posattn.text.manifest import or_like
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ def check(
     actual = fingerprints(task)
     for name in names:
         if expected and name in expected and name in actual and expected[name] != actual[name]:
-            folder = (task.cfg or task.args).data  # args of fairseq's older tasks
-            differs = f"in {folder} differs from the checkpoint's"
-            fix = f"name the data of its training, or {LIKE}"
+            cfg = task.cfg or task.args  # args of fairseq's older tasks
+            differs = f"in {cfg.data} differs from the checkpoint's"
+            fix = f"name the data of its training{or_like(getattr(cfg, '_name', None))}"
             raise UsageError(f"the dictionary of {NAMES[name]} {differs}; {fix}")
 
 

@@ -20,7 +20,7 @@ from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.checks import config_of_model, declared_flags, flag
-from fairseq_posattn.text.manifest import LIKE
+from fairseq_posattn.text.manifest import or_like
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ VOCABULARY = re.compile(
     r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "
     r"the shape in current model is \S*\[(\d+), \2\]"
 )
+DATA = "name the data that it was trained on"
 WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\).*?\"(\S+)\"")
 
 
@@ -127,7 +128,7 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
         if weights:
             what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
-            if LIKE not in what:
+            if DATA not in what:
                 other = "give another --save-dir" if resumed else "start from another checkpoint"
                 what += f"; train with its settings, or {other}"
             raise UsageError(f"{filename} {what}") from None
@@ -164,7 +165,7 @@ def describe_difference(filename: str, error: str, task: Any, model: Any) -> str
     if sizes:
         folder = utils.split_paths(task.get("data") or saved_task["data"])[0]
         differ = f"it was trained with {sizes[1]} words and they have {sizes[3]}"
-        fix = f"name the data that it was trained on, or {LIKE} {shlex.quote(str(filename))}"
+        fix = DATA + or_like(saved_task["task"], shlex.quote(str(filename)))
         return f"does not fit the dictionaries in {folder}: {differ}; {fix}"
     before = saved_task | _settings(saved_group(saved, "model"), "arch")
     now = task | _settings(model, "arch")

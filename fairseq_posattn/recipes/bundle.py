@@ -141,8 +141,8 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
             has_outputs |= metric in row.get("intervals", {})
             known = [score for score in measured if score is not None]
             if len(known) == len(measured) == len(stored):  # Welch's test compares what is stored
-                both = zip(stored, known, strict=True)
-                scores[metric] = [n if abs(s - n) > _rounding(metric, s) else s for s, n in both]
+                pairs = zip(stored, known, strict=True)
+                scores[metric] = [n if abs(s - n) > _rounding(metric, s) else s for s, n in pairs]
             names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 if name and now is None and not has_outputs:

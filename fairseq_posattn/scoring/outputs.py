@@ -1,8 +1,10 @@
 """Hypotheses and their references, in the order of the test set."""
 
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +46,26 @@ class Pairs:
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
     """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
-    written, wanted = read_file(hypotheses), read_file(references)
+    written, wanted = read_hypotheses(hypotheses), read_file(references)
     if len(written) != len(wanted):
         differ = f"{counted(len(written), 'line')}, but {len(wanted):,} in {references}"
         fix = "each hypothesis needs its reference on the same line"
         raise UsageError(f"{hypotheses}: {differ}; {fix}")
     require_known(wanted, references)
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
+
+
+def read_hypotheses(path: StrPath) -> list[str]:
+    """Read lines of text, or of ``posattn translate --json``."""
+    return list(map(text_of, read_file(path)))
+
+
+def text_of(line: str) -> str:
+    """Return the text of a line; see :func:`read_hypotheses`."""
+    with suppress(ValueError, RecursionError):
+        if line.startswith('{"text": ') and (row := json.loads(line)).keys() >= {"hypotheses"}:
+            return str(row["text"])
+    return line
 
 
 def require_known(references: Collection[str], name: StrPath) -> None:

@@ -24,6 +24,12 @@ KIND_OF_TASK = {
 }
 
 
+def or_like(task: str | None, path: str = "") -> str:
+    """Return the advice to prepare data like that of a model, if its task has data of your own."""
+    has_own = KIND_OF_TASK.get(str(task), task) in ("translation", "classification")
+    return f", or {LIKE} {path}".rstrip() if has_own else ""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """Description of binarized data and of how its text was made."""

@@ -306,6 +306,21 @@ def test_other_dictionaries_of_fairseqs_older_tasks_are_refused():
     check(task, {"source_dictionary": "another"})
 
 
+@pytest.mark.parametrize(
+    ("task", "ends"),
+    [
+        ("news_recommendation", "; name the data of its training"),
+        ("sentence_prediction", ", or prepare it with posattn prepare ... own --like"),
+    ],
+)
+def test_data_like_a_models_is_advised_where_posattn_prepare_makes_it(task, ends):
+    loaded = SimpleNamespace(
+        cfg=SimpleNamespace(data="data-bin/mind", _name=task), source_dictionary=Dictionary()
+    )
+    with pytest.raises(UsageError, match=f"{ends}$"):
+        check(loaded, {"source_dictionary": "another"})
+
+
 DICTIONARIES = [("input0", "source words"), ("label", "labels")]
 
 

@@ -3,6 +3,7 @@ import unicodedata
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.hypotheses import Hypothesis, Translation
 from fairseq_posattn.scoring.outputs import (
     Pairs,
     find_marks,
@@ -88,6 +89,13 @@ def test_plain_files_are_read_line_by_line(write):
     # Only the side in subwords is joined.
     pairs = from_files(write("hyp", "▁a b\n▁c\n"), write("ref", "ab\nc\n"))
     assert pairs.hypotheses == pairs.references == ["ab", "c"]
+
+
+def test_lines_of_translate_json_have_the_text(write):
+    lines = [Translation((Hypothesis(text, -0.5, ""),)).as_json() for text in ("Größe .", "b")]
+    text = "\n".join([*lines, Translation().as_json(), '{"text": 1}', ""])
+    pairs = from_files(write("hyp", text), write("ref", "A\nB\nC\nD\n"))
+    assert pairs.hypotheses == ["Größe .", "b", "", '{"text": 1}']
 
 
 @pytest.mark.parametrize(

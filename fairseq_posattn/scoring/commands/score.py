@@ -66,7 +66,8 @@ def text_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     about = "output of fairseq-generate or its generate-test.txt, references included; several "
     about += "files are runs of one system with different seeds"
     parser.add_argument("--generated", help=about, **FILES)
-    about = "plain text to score instead, one a line; several files are runs"
+    about = "plain text to score instead, one a line, or lines of posattn translate --json; "
+    about += "several files are runs"
     parser.add_argument("--hypotheses", help=about, **FILES)
     about = "plain text, one a line; with --generated, replaces the references there"
     parser.add_argument("--references", type=Path, metavar="FILE", help=about)
@@ -127,7 +128,7 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
             if run.references != pairs.references:
                 raise UsageError(f"{path}: its references differ from the scored ones")
         else:
-            lines = outputs.remove_marks(read_file(path), options.remove_bpe)
+            lines = outputs.remove_marks(outputs.read_hypotheses(path), options.remove_bpe)
             run = replace(pairs, hypotheses=lines)
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
