@@ -198,8 +198,10 @@ class SentenceEncoderConfig(MechanismConfig):
     dropout_places: ChoiceEnum(["layers", "maps"]) = flag(
         "layers",
         "where --dropout applies: 'layers' between layers; 'maps' before every linear layer of "
-        "mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, drawn for "
-        "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
+        "these, drawn for each, as in MTSA's and DiSAN's released code; other encoders drop "
+        "features of their input",
+        *("--encoder mtsa", "mpsan", "disan", "bi_blosan", "attention", "none"),
+        *("--pooling source2token", "--head-highway-layers"),
     )
     map_activation: ChoiceEnum(list(mechanisms.ACTIVATIONS)) = flag(
         "elu",

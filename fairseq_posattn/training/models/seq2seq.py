@@ -94,6 +94,9 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     def warnings(cls, settings: Mapping[str, Any]) -> Iterator[str]:
         """Yield a line for each option that the model does not read."""
         yield from super().warnings(settings)
+        wrapped = settings.get("min_params_to_wrap", transformer.DEFAULT_MIN_PARAMS_TO_WRAP)
+        if wrapped != transformer.DEFAULT_MIN_PARAMS_TO_WRAP:
+            yield f"--min-params-to-wrap {wrapped} changes nothing: these layers are not wrapped"
         shared = "share_decoder_input_output_embed"
         if settings.get(shared) and settings.get("adaptive_softmax_cutoff"):
             weights = "an adaptive softmax has separate weights"
