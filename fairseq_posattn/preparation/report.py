@@ -55,7 +55,7 @@ def report_splits(
     key: Callable[[tuple[str, ...]], Hashable] = lambda texts: texts,
     most: float = math.inf,
 ) -> None:
-    """Print size and lengths of each split, and warn of examples that training has, too.
+    """Print size and lengths of each split, and warn of examples that an earlier one has, too.
 
     ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
     ``sides``, and perhaps more. ``key`` maps an example to what makes two examples equal. fairseq
@@ -63,10 +63,10 @@ def report_splits(
     """
     columns = "  ".join(f"{side}: median, longest" for side in sides)
     print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {columns}")
-    trained: set[int] = set()
+    earlier: dict[str, set[int]] = {}
     warnings: list[str] = []
     for split, examples in splits.items():
-        counts, shared, long = [Counter[int]() for _ in sides], 0, 0
+        counts, shared, long = [Counter[int]() for _ in sides], Counter[str](), 0
         known: set[int] = set()
         for texts in examples:
             lengths = [len(text.split()) for text in texts[: len(sides)]]
@@ -75,24 +75,22 @@ def report_splits(
             long += max(lengths[:1] if split == "test" else lengths) > most
             example = hash(key(texts))
             known.add(example)
-            shared += example in trained
+            shared.update(other for other, keys in earlier.items() if example in keys)
         number = counts[0].total()
         each = [f"{median(count.elements()):g}, {max(count):,}" for count in counts]
         cells = (f"{cell:>{len(side) + 17}}" for side, cell in zip(sides, each, strict=True))
         columns = "  ".join(cells)
-        in_train = "-" if split == "train" else f"{shared:,}"
+        in_train = "-" if split == "train" else f"{shared['train']:,}"
         print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
         if long:
             share = f"{counted(long, 'example')} of {number:,} ({long / number:.1%})"
             what = "training leaves them out, and names the flags that keep them"
             what = "generation cuts them" if split == "test" else what
             warnings.append(f"warning: {split}: {share} have more than {most:,} tokens: {what}")
-        if shared:
-            warnings.append(
-                f"warning: {shared:,} of the {counted(number, 'example')} of {split} are in train, "
-                "too: its scores will be too good"
-            )
-        trained = trained or known
+        for other, count in shared.items():
+            part = f"{count:,} of the {counted(number, 'example')} of {split} are in {other}"
+            warnings.append(f"warning: {part}, too: its scores will be too good")
+        earlier[split] = known
     for warning in warnings:
         say(warning)
 

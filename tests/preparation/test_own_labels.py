@@ -94,7 +94,7 @@ def test_labels_of_json_are_one_class_if_they_are_equal(tmp_path, custom):
 def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, capsys):
     train = table(tmp_path / "train.csv", [*moods(9), *moods(2)])
     valid = table(tmp_path / "valid.csv", [*moods(3, start=2), *moods(1, start=20)])
-    test = table(tmp_path / "test.csv", moods(3, start=30))
+    test = table(tmp_path / "test.csv", [*moods(2, start=30), *moods(1, start=20)])
     custom(train, "--valid", valid, "--test", test)
     printed, said = capsys.readouterr()
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
@@ -103,6 +103,7 @@ def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, capsys)
     assert rows["test"] == ["3", "0", "0", "4,", "4"]
     assert rows["glad"] == ["4", "(36.4%)", "1", "(25.0%)", "1", "(33.3%)"]
     assert "warning: 3 of the 4 examples of valid are in train, too" in said
+    assert "warning: 1 of the 3 examples of test are in valid, too: its scores will be" in said
 
 
 def test_texts_that_training_cuts_are_counted(tmp_path, custom, capsys):
