@@ -50,5 +50,24 @@ def check_picture(path: str | None, instead: str = "", option: str = "--output")
 
 def write_picture(figure: Any, path: str) -> None:
     """Write a figure in the format of the file's suffix."""
+    add_fonts(figure)
     with writing(path, binary=True) as file:
         figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=150, bbox_inches="tight")
+
+
+def add_fonts(figure: Any) -> None:
+    """Let texts fall back to installed fonts with letters that the default font lacks."""
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+    from matplotlib.text import Text
+
+    texts, names = figure.findobj(Text), []
+    letters = {ord(letter) for text in texts for letter in text.get_text() if not letter.isspace()}
+    letters -= get_font(findfont(FontProperties())).get_charmap().keys()
+    for font in fontManager.ttflist if letters else ():
+        if font.style == "normal" and (
+            known := letters & get_font(font.fname).get_charmap().keys()
+        ):
+            names.append(font.name)
+            letters -= known
+    for text in texts if names else ():
+        text.set_fontfamily([*text.get_fontfamily(), *names])

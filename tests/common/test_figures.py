@@ -1,5 +1,7 @@
 """Pictures: names and formats."""
 
+import warnings
+
 import pytest
 
 from fairseq_posattn.common import figures
@@ -30,3 +32,15 @@ def test_the_suffix_selects_the_format(tmp_path, suffix, start):
     figures.write_picture(figure, str(path))
     assert path.read_bytes().startswith(start)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_letters_that_the_default_font_lacks_are_of_another_font(tmp_path):
+    """matplotlib, which warns of missing glyphs, brings a second font with this letter."""
+    figure = figures.new_figure(3, 2)
+    axes = figure.subplots()
+    axes.plot([0, 1], label="\u24b6 \n b")
+    axes.set_yticks([0, 1], ["\u24b7", "b"])
+    axes.legend()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figures.write_picture(figure, str(tmp_path / "figure.png"))
