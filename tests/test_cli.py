@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_posattn import __version__
 from fairseq_posattn.cli import COMMANDS, main
-from fairseq_posattn.common.cli import make_parser
+from fairseq_posattn.common.cli import make_parser, number_list
 
 
 def test_help_and_listings_load_neither_pytorch_nor_fairseq():
@@ -63,6 +63,13 @@ def test_every_command_has_help(name, capsys):
         status = stopped.code
     assert status == 0
     assert capsys.readouterr().out.startswith(f"usage: posattn {name}")
+
+
+def test_windows_of_attention_are_whole_numbers(capsys):
+    assert number_list("0, 12") == [0, 12]
+    with pytest.raises(SystemExit):
+        main(["analysis", "locality", "x.pt", "--split", "test", "--windows", "1,-1"])
+    assert "argument --windows: '-1' is not a whole number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name, first", [("analysis", "locality"), ("prepare", "translation")])

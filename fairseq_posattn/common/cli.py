@@ -45,11 +45,8 @@ positive = partial(natural, least=1, kind="positive whole")
 
 
 def number_list(text: str) -> list[int]:
-    """Return numbers separated by commas, as an argparse type."""
-    return [int(number) for number in text.split(",")]
-
-
-number_list.__name__ = "list of numbers"  # for argparse's errors
+    """Return whole numbers separated by commas, as an argparse type."""
+    return [natural(number.strip()) for number in text.split(",")]
 
 
 def flag_values(words: Sequence[str]) -> dict[str, str]:

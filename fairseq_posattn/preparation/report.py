@@ -87,8 +87,8 @@ def report_splits(
             what = "training leaves them out, and names the flags that keep them"
             what = "generation cuts them" if split == "test" else what
             warnings.append(f"warning: {split}: {share} have more than {most:,} tokens: {what}")
-        for other, count in shared.items():
-            part = f"{count:,} of the {counted(number, 'example')} of {split} are in {other}"
+        for other, overlap in shared.items():
+            part = f"{overlap:,} of the {counted(number, 'example')} of {split} are in {other}"
             warnings.append(f"warning: {part}, too: its scores will be too good")
         earlier[split] = known
     for warning in warnings:

@@ -162,7 +162,7 @@ def test_an_error_is_one_line_and_leaves_no_page(
         ([], "nothing to do; give one of them"),
         (["--output", "page.html"], "--output and --targets need --sentences"),
         (["--serve", "70000"], "argument --serve: invalid port value: '70000'"),
-        (["--serve", "--layers", "x"], "invalid list of numbers value: 'x'"),
+        (["--serve", "--layers", "x"], "argument --layers: 'x' is not a whole number"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, error, capsys):
