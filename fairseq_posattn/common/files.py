@@ -6,13 +6,11 @@ output are written into.
 """
 
 import argparse
-import errno
 import fcntl
 import glob
 import json
 import os
 import shutil
-import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -187,28 +185,6 @@ def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:
     if len(content) > limit:
         raise ValueError(f"more than {limit:,} bytes")
     return content
-
-
-def lock_folder(folder: StrPath) -> IO[str] | None:
-    """Return the open and locked file of ``--save-dir``, or None on a file system without locks.
-
-    Data loaders do not inherit the lock, as they would filelock's.
-    """
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, ".lock")  # the target of a link is not overwritten
-    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            return None
-        file.seek(0)
-        owner = f"{file.read() or 'another process'}: wait for its end, or give another --save-dir"
-        raise UsageError(f"--save-dir {folder} is in use by {owner}") from None
-    file.truncate(0)
-    with suppress(OSError):  # a full disk
-        os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}".encode())
-    return file
 
 
 @contextmanager

@@ -5,10 +5,13 @@ validation if due, and ``checkpoint_last.pt`` is written. A second signal ends a
 """
 
 import contextlib
+import errno
+import fcntl
 import logging
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +27,6 @@ from fairseq.trainer import Trainer
 from torch.multiprocessing.spawn import ProcessExitedException
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import lock_folder
 from fairseq_posattn.compat.matching import LAST
 from fairseq_posattn.compat.patching import Function, around, training_loop
 from fairseq_posattn.text.plain_text import copy_companions
@@ -129,12 +131,24 @@ def lock_save_dir(init: Function, self: Any, cfg: Any, *args: Any, **kwargs: Any
 
 
 def lock(folder: str) -> None:
-    """Lock a folder until the process ends, and remove incomplete files."""
+    """Lock a folder without filelock, whose locks data loaders inherit; remove incomplete files."""
     folder = os.path.realpath(folder)
     if folder in _held:
         return
-    if (file := lock_folder(folder)) is None:
-        return
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, ".lock")  # the target of a link is not overwritten
+    file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            return
+        file.seek(0)
+        owner = f"{file.read() or 'another process'}: wait for its end, or give another --save-dir"
+        raise UsageError(f"--save-dir {folder} is in use by {owner}") from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()
     _held[folder] = file
     for part in Path(folder).glob("*.pt.tmp"):
         part.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """``posattn train``: its command, progress, errors and following commands."""
 
 import argparse
+import fcntl
 import io
 import json
 import os
@@ -309,17 +310,11 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
 
 def test_the_log_of_a_training_that_runs_stays(tmp_path):
     """Another training in its folder is refused before its command is written to the log."""
-    lock = "import sys, time; from fairseq_posattn.common.files import lock_folder; "
-    lock += "file = lock_folder(sys.argv[1]); print('locked', flush=True); time.sleep(60)"
-    holder = subprocess.Popen([sys.executable, "-c", lock, tmp_path], stdout=subprocess.PIPE)
-    try:
-        assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(UsageError, match=f"is in use by process {holder.pid} on .*--save-dir"):
+    with open(tmp_path / "train.log", "w") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="is in use by another posattn train; wait for its"):
             train.run(fake_command(), tmp_path, "loss")
-    finally:
-        holder.kill()
-        holder.communicate()
-    assert not (tmp_path / "train.log").exists()
+    assert not (tmp_path / "train.log").read_text()
     assert train.run(fake_command(), tmp_path, "loss") == 0
 
 

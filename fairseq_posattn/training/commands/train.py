@@ -13,6 +13,7 @@ validation stops improving. Flags of fairseq-train after -- override the setting
     data             sizes
 """
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_unsplit, lock_folder
+from fairseq_posattn.common.files import check_unsplit
 from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_of
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
@@ -214,14 +215,20 @@ def in_lines(command: Sequence[str]) -> str:
 
 def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, ...] = ()) -> int:
     """Run fairseq-train with progress and log; return the exit status, UsageError if it failed."""
-    if lock := lock_folder(save_dir):  # else the log is that of a training that runs
-        lock.close()
+    save_dir.mkdir(parents=True, exist_ok=True)
     path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
     threads = str(min(4, len(os.sched_getaffinity(0))))
     progress, last = TrainingProgress(command, metric, hidden=hidden), ""
     with open(path, "ab", buffering=0) as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fix = "wait for its end, or give another --save-dir"
+            raise UsageError(f"{save_dir} is in use by another posattn train; {fix}") from None
+        except OSError:
+            pass  # a file system without locks
         _append(log, f"$ {shlex.join(command)}\n")
         # A session of its own: Ctrl-C reaches it once, from here.
         process = subprocess.Popen(
