@@ -21,6 +21,7 @@ from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
+from fairseq_posattn.scoring.significance import digits_of
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 from fairseq_posattn.text.vocabulary import COVERAGE
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
@@ -130,7 +131,8 @@ def _ranked(run: Run) -> tuple[Result, str]:
 
 
 def _summary(scores: Mapping[str, float]) -> str:
-    return "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
+    shown = (f"{name} {round(value, digits_of(name)):g}" for name, value in scores.items())
+    return "test: " + ", ".join(shown)
 
 
 def _training_examples(run: Run) -> int | None:

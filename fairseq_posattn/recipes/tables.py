@@ -114,7 +114,8 @@ def _unpublished(row: TableRow) -> Iterator[str]:
     """Yield the scores without a published counterpart."""
     for metric, scores in row["scores"].items():
         if metric not in row["paper"]:
-            yield f"{metric}: {', '.join(f'{score:g}' for score in scores)}"
+            digits = digits_of(metric)
+            yield f"{metric}: {', '.join(f'{round(score, digits):g}' for score in scores)}"
     seeds = row.get("seeds", [])
     which = f" of seed {seeds[-1]}" if len(seeds) > 1 else ""
     for form, score in row.get("forms of the last seed", {}).items():
