@@ -22,8 +22,9 @@ from fairseq_posattn.text.lines import one_line, read_file
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 CONTINUED = "##"  # WordPiece's mark of a subword within a word
 # SentencePiece splits and joins at spaces, fairseq at any white space. Other white space, and a
-# mark that is in the text, are always written as bytes: SentencePiece does not learn them.
-NOT_LEARNED = re.compile(rf"[^\S ]|{SPACE}")
+# mark that is in the text, are always written as bytes: SentencePiece does not learn them. It skips
+# lines with the reserved character U+2585.
+NOT_LEARNED = re.compile(rf"[^\S ]|[{SPACE}\u2585]")
 # SentencePiece's subwords of the bytes of a character that it does not have.
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 STAND_IN = "\U0010ffff"  # for a mark in the text; no character, so that no text has it

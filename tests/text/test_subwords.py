@@ -98,6 +98,12 @@ def test_sentencepiece_models_are_reproducible_and_reversible(tmp_path):
     assert subwords.whole_words(encoded, "sentencepiece") == "einund zwei er7"
 
 
+def test_sentencepiece_learns_from_lines_with_its_reserved_character(tmp_path):
+    for name, lines in (("one", text()), ("another", [f"\u2585 {line}" for line in text()])):
+        subwords.train_sentencepiece(lines, 40, tmp_path / name, model_type="bpe")
+    assert (tmp_path / "one.vocab").read_text() == (tmp_path / "another.vocab").read_text()
+
+
 # The vocabulary and the sentence that BERT's authors test theirs with, and a few more.
 SUBWORDS = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]
 
