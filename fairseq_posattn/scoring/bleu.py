@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.rouge import UNICODE_WORD
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.languages import code_hint, code_of, is_language, tokenizer_of
 
@@ -41,12 +42,15 @@ def known_language(code: str) -> str:
 
 
 def language_by_script(lines: Iterable[str]) -> str | None:
-    """Return zh, ja, ko or one of SCRIPTS if most letters are of that script, else None."""
+    """Return zh, ja, ko or one of SCRIPTS if most words are of that script, else None.
+
+    A letter of a script without spaces is a word, as in ROUGE.
+    """
     scripts = Counter(
-        unicodedata.name(letter, "").partition(" ")[0]
+        unicodedata.name(word[0], "").partition(" ")[0]
         for line in lines
-        for letter in line
-        if letter.isalpha()
+        for word in UNICODE_WORD.findall(line)
+        if word[0].isalpha()
     )
     kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
     shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}

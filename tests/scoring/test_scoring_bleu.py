@@ -100,7 +100,8 @@ def test_chinese_is_counted_by_character():
 def test_the_script_selects_the_language():
     lines = ["我爱北京天安门。", "私は北京が好きです。", "나는 베이징을 사랑한다", "I love 北京 ."]
     lines += ["อากาศดี", "ឆ្មាដេក", "ແມວນອນ", "ခွေးအိပ်", "ཞི་མི་ཉལ", "кот спит"]
-    languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", None]
+    lines += ["点击 Settings 打开 Network Connections 面板。", "Python入門を読む"]
+    languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", None, "zh", "ja"]
     assert [bleu.language_by_script([line]) for line in lines] == languages
 
 
