@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.compat.data import list_symbols
+from fairseq_posattn.compat.data import logger as data_logger
 from fairseq_posattn.compat.patching import Function, around, instead, replaced
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import check_size
@@ -78,7 +79,8 @@ def check_split(task: Any, split: str, combine: bool = False) -> None:
 
 
 def _load(path: Path, dictionary: Any, combine: bool) -> Any:
-    with replaced(data_utils.logger, "disabled", True):  # the task reports what it loads
+    silent = ("disabled", True)  # the task reports what it loads
+    with replaced(data_utils.logger, *silent), replaced(data_logger, *silent):
         return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
 
 

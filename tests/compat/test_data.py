@@ -260,9 +260,10 @@ def test_a_huge_dictionary_and_huge_codes_are_not_read(tmp_path):
         encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
 
 
-def test_rows_are_checked_for_models_that_need_it(write_sentence_data, tmp_path):
+def test_rows_are_checked_for_models_that_need_it(write_sentence_data, tmp_path, caplog):
     columns = {"input0": ["a dog runs", "", "it rains"], "label": ["yes", "no", "no"]}
-    data = write_sentence_data(tmp_path / "data", {"train": columns})
+    others = {"input0": ["a cat"], "label": ["yes"]}
+    data = write_sentence_data(tmp_path / "data", {"train": columns, "valid": others})
     flags = [str(data), "--task", "sentence_prediction", "--num-classes", "2"]
     flags += ["--criterion", "sentence_prediction", "--arch", "mpsan_classifier"]
     args = options.parse_args_and_arch(options.get_training_parser(), flags)
@@ -272,6 +273,8 @@ def test_rows_are_checked_for_models_that_need_it(write_sentence_data, tmp_path)
     task.build_model(cfg.model)
     with pytest.raises(UsageError, match="input0/train: row 2 is empty"):
         task.load_dataset("train")
+    task.load_dataset("valid")
+    assert caplog.text.count("of 3 tokens are unknown") == 1  # though it is read twice
 
 
 # --- Dictionaries of a model ----------------------------------------------------------------------
