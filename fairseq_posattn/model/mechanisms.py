@@ -116,6 +116,8 @@ MECHANISMS = {
     "future": Builder(attention.MaskedDotProductAttention, {"masks": "future"}),
     "masked": Builder(attention.MaskedDotProductAttention),
 }
+DECODER_ONLY = ("cope", "forget")  # causal only
+ENCODER_MECHANISMS = [name for name in MECHANISMS if name not in DECODER_ONLY]
 
 
 def replace_positions(sublayers: Iterable[str]) -> list[str]:

@@ -169,7 +169,7 @@ class SentenceEncoderConfig(MechanismConfig):
     encoder_sublayers: str = flag(
         "san,ffn",
         "sublayers of a layer in order, separated by commas, from "
-        f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
+        f"{', '.join(mechanisms.ENCODER_MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
         structural=True,
     )

@@ -25,7 +25,7 @@ from fairseq_posattn.compat import command_line
 from fairseq_posattn.compat.checks import check_ranges, lines_of
 from fairseq_posattn.compat.command_line import explain
 from fairseq_posattn.model.encoders import ENCODERS
-from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import ENCODER_MECHANISMS
 from fairseq_posattn.training.flags import parts_of
 from fairseq_posattn.training.models import PosAttnClassifierConfig
 from fairseq_posattn.training.models.registration import all_options
@@ -314,9 +314,7 @@ def test_training_reports_unread_options(caplog):
 OF_LAYERS = {"encoder_ffn_embed_dim", "encoder_normalize_before", "activation_fn"}
 OF_LAYERS |= {"activation_dropout"}
 MADE = [("encoder", name) for name in ENCODERS if name != "transformer"]
-MADE += [
-    ("encoder_sublayers", f"{name},ffn") for name in MECHANISMS if name not in ("cope", "forget")
-]
+MADE += [("encoder_sublayers", f"{name},ffn") for name in ENCODER_MECHANISMS]
 
 
 @pytest.mark.parametrize("option, value", MADE)

@@ -19,7 +19,12 @@ from fairseq_posattn.compat import checks, cuda_graphs
 from fairseq_posattn.model import seq2seq
 from fairseq_posattn.model.caches import reorder_caches, select_encodings
 from fairseq_posattn.model.initialization import INITIALIZATIONS
-from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription, replace_positions
+from fairseq_posattn.model.mechanisms import (
+    DECODER_ONLY,
+    ENCODER_MECHANISMS,
+    LayerDescription,
+    replace_positions,
+)
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig
 from fairseq_posattn.training.models.registration import all_options
@@ -66,8 +71,8 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
 
     encoder_sublayers: str = flag(
         "san,ffn",
-        f"sublayers of an encoder layer, separated by commas, from {', '.join(MECHANISMS)}, "
-        f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
+        "sublayers of an encoder layer, separated by commas, from "
+        f"{', '.join(ENCODER_MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}",
         structural=True,
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
@@ -80,7 +85,8 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     )
     decoder_sublayers: str = flag(
         "san,cross,ffn",
-        f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
+        "sublayers of a decoder layer: as --encoder-sublayers, but neither gaussian nor future; "
+        f"also {', '.join(DECODER_ONLY)}; {CROSS} once",
         structural=True,
     )
     cuda_graphs: bool = flag(

@@ -13,7 +13,9 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import beam_search
 from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.caches import count_repeats, select_encodings
-from fairseq_posattn.model.mechanisms import MECHANISMS, Builder
+from fairseq_posattn.model.mechanisms import DECODER_ONLY, MECHANISMS, Builder
+from fairseq_posattn.training.flags import SentenceEncoderConfig
+from fairseq_posattn.training.models.seq2seq import PosAttnTransformerConfig
 
 JOINT = "--share-all-embeddings"
 
@@ -106,7 +108,6 @@ def encode(model, source):
 STACKS = [*MECHANISMS, "dman,san", "san,dman", "dman,dman", "san,san", "ffn,san"]
 # No causal form, and none but that.
 ENCODER_ONLY = ["mtsa", "gaussian", "future", "masked"]
-DECODER_ONLY = ["cope", "forget"]
 CAUSAL_STACKS = [stack for stack in STACKS if stack not in ENCODER_ONLY]
 ENCODER_STACKS = [stack for stack in STACKS if stack not in DECODER_ONLY]
 
@@ -353,6 +354,13 @@ def test_activation_checkpointing_changes_no_gradient(build_model):
         scores(model, sentences(9, 7), sentences(6, 8, seed=1))[..., 5].sum().backward()
     for ours, theirs in zip(checkpointed.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("config", [PosAttnTransformerConfig, SentenceEncoderConfig])
+def test_help_names_the_sublayers_of_an_encoder(config):
+    words = config.__dataclass_fields__["encoder_sublayers"].metadata["help"].split()
+    named = {word.rstrip(",;") for word in words} & {*MECHANISMS}
+    assert named == MECHANISMS.keys() - {*DECODER_ONLY}
 
 
 OTHER_WIDTH = "--decoder-output-dim 10: embeddings of 16 features"
