@@ -186,6 +186,15 @@ def test_help_has_the_flags_of_the_architecture(explained, arch):
     assert flag not in explained("train", "--arch", arch, parse=fairseqs)
 
 
+def test_help_has_the_defaults_of_the_architecture(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", "--arch", "dman_iwslt_de_en", "--help"])
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(options.get_training_parser())
+    text = " ".join(capsys.readouterr().out.split())
+    assert "embedding dimension for FFN (default: 512) --encoder-layers" in text
+    assert "the last must be ffn (default: dman,san,ffn) --start" in text
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_the_flags_of_task_and_criterion(explained, command):
     words = ["--task", "sentence_pair_prediction", "--criterion", "sentence_classification"]

@@ -53,9 +53,22 @@ def register_architectures(
         if name not in MODEL_REGISTRY:
             # fairseq looks defaults up by the model's class. Flags stay the model's, since a bool
             # with default True would become a flag that sets it to False.
-            members = {"__module__": model.__module__, "add_args": staticmethod(model.add_args)}
+            members = {"__module__": model.__module__, "add_args": _flags_of(model, preset)}
             variant = type(model.__name__, (model,), members)
             register_model(name, dataclass=_with_defaults(config, name, preset))(variant)
+
+
+def _flags_of(model: Any, preset: Mapping[str, object]) -> Any:
+    """Return an ``add_args`` of the model's flags, with an architecture's defaults in the help."""
+
+    def add_args(parser: Any) -> None:
+        model.add_args(parser)
+        for flag in parser._actions:
+            if flag.dest in preset and flag.help:
+                text = re.sub(r" \(default: .*\)$", "", flag.help)
+                flag.help = f"{text} (default: {preset[flag.dest]})"
+
+    return staticmethod(add_args)
 
 
 def _with_defaults(config: type[FairseqDataclass], name: str, preset: Mapping[str, object]) -> type:
