@@ -25,6 +25,7 @@ from fairseq_posattn.recipes.recipe import (
     COSTS,
     LENGTHS,
     MARKUP,
+    MEASURED_COSTS,
     SUMMARY_SCORES,
     ClassificationRecipe,
     Dataset,
@@ -403,8 +404,9 @@ def check(path: Path, plan: Plan) -> None:
             key = "training" if is_shared else source.rows[row.name]
             source.fail(key, f"row {row.name!r}: {mistake}")
         if metrics and isinstance(plan.recipe, ClassificationRecipe):  # others are checked above
-            validation = (f"valid_{name}" for name in metrics)
-            _check_metrics(source, (*metrics, *COSTS, *validation))
+            costs = COSTS.keys() - MEASURED_COSTS
+            validation = (f"valid_{name}" for name in metrics if name not in COSTS)
+            _check_metrics(source, (*metrics, *sorted(costs), *validation))
     if scoring := source.table.scoring:  # of this file's own lines
         texts = ["--hypotheses", str(path), "--references", str(path)]
         scored = capture(["posattn", "score", *scoring.split(), *texts])

@@ -2,7 +2,7 @@
 
 ``python -m fairseq_posattn.recipes.row_check`` reads a JSON list of the words of command lines,
 from fairseq-train or fairseq-generate on. It writes for each the first mistake or null, and of a
-training the metrics of its criterion.
+training the metrics that its table may have: those of the criterion and measured costs.
 """
 
 import contextlib
@@ -15,13 +15,15 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import metrics_of
+from fairseq_posattn.recipes.recipe import MEASURED_COSTS
+from fairseq_posattn.training.models.classifier import PosAttnClassifier
 from fairseq_posattn.training.registered import options, tasks
 
 
 def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """Parse a command line as fairseq does, and build a training's model without weights."""
     sys.argv = [*words]  # read by fairseq, also for --user-dir
-    errors = io.StringIO()
+    errors, costs = io.StringIO(), [*MEASURED_COSTS]
     trains = words[0] == "fairseq-train"
     try:
         with contextlib.redirect_stderr(errors):
@@ -29,13 +31,16 @@ def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
             parsed = options.parse_args_and_arch(parser())
             if trains:
                 with torch.device("meta"):
-                    tasks.setup_task(parsed).build_model(parsed)
+                    model = tasks.setup_task(parsed).build_model(parsed)
+                if not isinstance(model, PosAttnClassifier):  # the only ones that can be measured
+                    costs = []
     except SystemExit:  # argparse's
         return errors.getvalue().strip().rpartition("error: ")[2], ()
     except Exception as error:
         if isinstance(error, UsageError) or str(error).startswith("--"):
             return str(error), ()  # others may be due to the lack of weights
-    return None, metrics_of(parsed.criterion) if trains else ()
+    metrics = metrics_of(parsed.criterion) if trains else ()  # empty if they are unknown
+    return None, [*metrics, *costs] if metrics else ()
 
 
 def main() -> None:

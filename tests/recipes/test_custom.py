@@ -20,6 +20,9 @@ LABELED = {
     **{"task": "sentence_prediction", "word_rule": "moses", "metric": "accuracy", "classes": 2},
     "criterion": "sentence_classification",
 }
+ROLES = ("words", "predicate", "tags")
+TAGGED = {"task": "sequence_tagging", "word_rule": "moses", "metric": "f1"}
+TAGGED["criterion"] = "sequence_tagging"
 FILE = """\
 data: fr-en
 epochs: 3
@@ -45,6 +48,7 @@ def folder(tmp_path, monkeypatch):
     described(tmp_path / "fr-en", **PAIRS, subwords="sentencepiece")
     described(tmp_path / "reviews", "input0", "label", **LABELED)
     described(tmp_path / "pairs", "input0", "input1", "label", **LABELED, longest_text=600)
+    described(tmp_path / "roles", *ROLES, **TAGGED)
     described(tmp_path / "folds" / "fold0", "input0", "label", **LABELED)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/__init__.py").write_text("import fairseq_posattn\n")
@@ -176,6 +180,14 @@ def changed(text, other):
             (),
             "own.yaml:3: there is no m",
         ),
+        (
+            changed(
+                "reviews\nepochs: 3",
+                "roles\nepochs: 3\nmetrics: [f1, parameters_m, memory_mb]",
+            ).replace("classifier", "tagger"),
+            (),
+            "own.yaml:3: there is no metric 'memory_mb'; known: .*f1, .* parame",
+        ),
         (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
         (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
         (f"{FILE}scoring: bleu --language german", (), "own.yaml:7: language 'german': unknown"),
@@ -190,6 +202,8 @@ def changed(text, other):
 def test_all_flags_are_read_before_anything_is_trained(text, option, message, forked_checks):
     Path("reviews/input0/dict.txt").write_text("a 1\n")
     Path("reviews/label/dict.txt").write_text("good 1\nbad 1\n")
+    for column in ROLES:
+        Path(f"roles/{column}/dict.txt").write_text("0 1\n1 1\n")
     for side in ("fr", "en"):
         Path(f"fr-en/dict.{side}.txt").write_text("a 1\n")
     for name in ("reviews/input0/{}.bin", "fr-en/{}.fr-en.fr.bin", "fr-en/{}.fr-en.en.bin"):
