@@ -193,6 +193,19 @@ def test_rows_lie_where_add_stores_them():
     assert Results(ROOT / "none", ROOT).folder_of("Not a recipe's: (1)") == Path("not-a-recipe-s-1")
 
 
+def test_rows_whose_names_differ_in_signs_or_case_have_files_each(checkout, tmp_path):
+    root, path = checkout(RESULTS), tmp_path / "table.json"
+    names = ["DMAN", "DMAN+", "dman", "模型", "基线", "+", "-"]
+    for score in (38.0, 39.0):  # the second table replaces the first
+        rows = [{**ROW, "row": name, "scores": {"rouge1": [score, score]}} for name in names]
+        path.write_text(json.dumps({"rows": rows}))
+        add(path, results_of(root))
+        stored = results_of(root).rows
+        assert {row: scored["scores"]["rouge1"][0] for (_, row), scored in stored.items()} == (
+            dict.fromkeys(names, score)
+        )
+
+
 def test_folds_are_a_run_and_a_table_of_no_recipe_is_shown(section):
     scores = {"accuracy": [90.0, 92.0, 94.0, 96.0], "loss": [0.5, 0.4, 0.3, 0.2]}
     row = {**ROW, "table": "Own", "paper": {"accuracy": None}, "scores": scores, "folds": [0, 1]}

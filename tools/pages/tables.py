@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from hashlib import sha256
 from itertools import groupby
 from math import isclose
 from pathlib import Path
@@ -90,7 +91,13 @@ def add(path: Path, results: Results) -> None:
     if not rows:
         raise UsageError(f"{path}: no row was measured; run the recipe first")
     for row in rows:
-        file = results.folder / results.folder_of(row["table"]) / f"{_short(row['row'])}.json"
+        key = row["table"], row["row"]
+        name = _short(row["row"]) or "row"
+        file = results.folder / results.folder_of(row["table"]) / f"{name}.json"
+        if key in results.files:
+            file = results.files[key][0]
+        elif file.exists():  # of a row whose name differs in case or signs alone
+            file = file.with_stem(f"{name}-{sha256(repr(key).encode()).hexdigest()[:8]}")
         file.parent.mkdir(parents=True, exist_ok=True)
         write_json(file, row, indent=2)
         print(f"wrote {file}")
@@ -109,7 +116,7 @@ def check(row: TableRow, path: Path) -> None:
 
 
 def _short(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return re.sub(r"[\W_]+", "-", name.lower()).strip("-")
 
 
 @dataclass(frozen=True)
