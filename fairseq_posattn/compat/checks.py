@@ -74,6 +74,7 @@ class Settings(dict[str, Any]):
         return self.get(name)
 
 
+SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
 NO_BATCH_SIZE = "the size of a batch is missing: give --max-tokens or --batch-size"
 NEEDS_GPU = (
     ": there is no GPU to train on in it; leave it out (in YAML: common.fp16=false or "
@@ -91,6 +92,11 @@ def training_mistakes(s: Settings) -> Iterator[str]:
     # fairseq's LSTMs have a cutoff by default, as text, and use it with that criterion alone.
     if isinstance(s.adaptive_softmax_cutoff, (list, tuple)) and s.criterion != "adaptive_loss":
         yield f"--adaptive-softmax-cutoff: it needs --criterion adaptive_loss, not {s.criterion}"
+    # Without it fairseq reads scores, not classes.
+    if s.classification_head_name and s.task in SENTENCES and "regression_target" not in s:
+        reads = f"--task {s.task} reads the setting regression_target of a criterion"
+        fix = "add 'regression_target: bool = False' to its dataclass"
+        yield f"--criterion {s.criterion}: {reads}; {fix}"
     if s.num_batch_buckets and not hasattr(numpy, "compat"):
         yield "--num-batch-buckets: fairseq supports it with NumPy 1 only; leave it out"
     if s.eval_bleu:

@@ -114,6 +114,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN | OURS, {"criterion": f"{LOSS}_with_alignment"}, f"reads attention .*give {LOSS}$"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
         (TRAIN, {"optimizer": "adm"}, "--optimizer adm: unknown; of [0-9]+ the nearest are adam"),
+        (CLASSIFY, {"classification_head_name": "a"}, "add 'regression_target: bool = False' to"),
         (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),
         (TAG, {"task": "translation"}, "--arch posattn_tagger: it needs --task sequence_tagging"),
         (
