@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.cli import flag_values
+from fairseq_posattn.common.cli import flag_values, value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
@@ -26,6 +26,7 @@ from fairseq_posattn.text.vocabulary import VECTORS
 TINY_MODEL = "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
 TINY_MODEL += " --encoder-ffn-embed-dim 12"
 SCORE_RANKING = ("posattn", "score", "ranking", "--json")
+PRETRAINED = ("--encoder-embed-path", "--language-model")
 LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 
 
@@ -63,7 +64,9 @@ class ClassificationPlan(Plan):
                 fix = "with --source FOLDER, your copy" if dataset.licensed else "or give --prepare"
                 command = shlex.join(self._prepare(dataset))
                 raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
-            if not dataset.language_model and self._features(dataset) is None:
+            flags = self.recipe.training[dataset.name].flags.split()
+            has_vectors = dataset.language_model or value_of(flags, *PRETRAINED)
+            if not has_vectors and self._features(dataset) is None:
                 say(f"{dataset.name} has no {VECTORS}: word vectors are initialized at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:

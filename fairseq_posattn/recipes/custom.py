@@ -16,6 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import files_in
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
+from fairseq_posattn.recipes import classification, generation
 from fairseq_posattn.recipes.generation import SCORING, SCORING_HELP
 from fairseq_posattn.recipes.options import CHECKPOINTS
 from fairseq_posattn.recipes.papers import DATASETS
@@ -42,6 +43,7 @@ METRICS = {"bleu": ("bleu", "chrf2", "ter"), "rouge": (*SUMMARY_SCORES, "average
 SCORED = {"translation": "bleu --forms sacrebleu", "summarization": "rouge --words auto"}
 PAIRS = tuple(SCORED)
 LABELED = ("classification", "tagging", "recommendation")
+TINY = {*classification.TINY_MODEL.split(), *generation.TINY_MODEL.split()}
 CHECK = "fairseq_posattn.recipes.row_check"
 EXAMPLE = """\
 title: ALiBi beside the Transformer
@@ -401,6 +403,9 @@ def check(path: Path, plan: Plan) -> None:
             if name in BEST:
                 source.fail("metrics", mistake)
             is_shared = name in source.table.training.split() and name not in row.flags.split()
+            is_of_file = is_shared or name in row.flags.split() or source.table.tiny
+            if plan.options.tiny and name in TINY and not is_of_file:
+                mistake += f"; {name} is of --tiny: give other flags in the key tiny"
             key = "training" if is_shared else source.rows[row.name]
             source.fail(key, f"row {row.name!r}: {mistake}")
         if metrics and isinstance(plan.recipe, ClassificationRecipe):  # others are checked above

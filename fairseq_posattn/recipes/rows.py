@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError, counted, in_one_line
+from fairseq_posattn.recipes.classification import PRETRAINED
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import (
@@ -28,7 +29,6 @@ from fairseq_posattn.scoring.ranking import METRICS as RANKING
 MADE_WITH = ["hardware", "precision", "versions", "date"]
 COPIED = ["metric", "signature", "parameters", "parameters without word vectors"]
 COPIED += MADE_WITH  # from the newest result
-PRETRAINED = ("--encoder-embed-path", "--language-model")
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Types of a row's values that are printed as they are.
 TYPES: dict[str, type] = dict.fromkeys(("metric", "signature", "hardware", "precision"), str)

@@ -196,6 +196,11 @@ def changed(text, other):
             (),
             "own.yaml:8: argument --forms: invalid choice: ",
         ),
+        (
+            changed("transformer_classifier", "roberta"),
+            ("--tiny",),
+            "own.yaml:5: .* --encoder-hidden-dim 12 .*; --encoder-hidden-dim is of --tiny: give ",
+        ),
         (FILE, ("--", "--drpout", "0.1"), "unrecognized arguments: --drpout"),
     ],
 )
@@ -315,6 +320,16 @@ def test_data_with_labels_has_its_columns_and_folds(folder):
     assert "--validate-interval-updates 3 " in pairs
     assert "--best-checkpoint-metric accuracy" in pairs
     assert {entry.metrics for entry in plan.entries()} == {("accuracy", "macro_f1")}
+
+
+@pytest.mark.parametrize("flag", ["", "--language-model gpt", "--encoder-embed-path glove.txt"])
+def test_random_word_vectors_are_reported_unless_others_are_named(folder, flag):
+    for column in ("input0", "label"):
+        (folder / "reviews" / column / "test.idx").touch()
+    lines = []
+    plan_of(CLASSIFIERS.replace("--lr 1e-3", f"--lr 1e-3 {flag}")).require_data(lines.append)
+    message = "reviews has no glove.txt: word vectors are initialized at random"
+    assert lines == ([] if flag else [message])
 
 
 def test_models_are_tested_with_the_task_that_they_were_trained_for(folder):
