@@ -80,7 +80,7 @@ def unread_options(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"{flag(name)}: it changes training alone; --fp16 acts here, too"
     ignored: dict[str, Any] = {}
     if is_interactive:
-        ignored = {"prefix_size": 0, "results_path": None, "quiet": False}
+        ignored = {"prefix_size": 0, "results_path": None, "lm_path": None, "quiet": False}
     if is_interactive or not {"beam", "context_window"} & settings.keys():
         ignored["num_shards"] = 1
     for name, default in ignored.items():

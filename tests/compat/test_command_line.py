@@ -69,7 +69,10 @@ def test_options_of_training_alone_are_reported_elsewhere(name, monkeypatch, cap
         ("generation", []),
         ("eval_lm", []),
         ("validation", ["--num-shards"]),
-        ("interactive_generation", ["--prefix-size", "--results-path", "--num-shards"]),
+        (
+            "interactive_generation",
+            ["--prefix-size", "--results-path", "--lm-path", "--num-shards"],
+        ),
     ],
 )
 def test_options_of_another_command_are_reported(command, reported, monkeypatch, caplog):
@@ -77,7 +80,7 @@ def test_options_of_another_command_are_reported(command, reported, monkeypatch,
     task = "language_modeling" if command == "eval_lm" else "translation"
     words = ["fairseq", "data", "--task", task, "--path", "model.pt", "--num-shards", "2"]
     if "generation" in command:
-        words += ["--prefix-size", "2", "--results-path", "folder"]
+        words += ["--prefix-size", "2", "--results-path", "folder", "--lm-path", "lm.pt"]
     monkeypatch.setattr(sys, "argv", words)
     options.parse_args_and_arch(getattr(options, f"get_{command}_parser")())
     assert [record.getMessage().split()[0] for record in caplog.records] == reported
