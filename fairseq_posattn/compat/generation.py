@@ -87,11 +87,19 @@ def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> 
 
 
 @around(SequenceGenerator, "__init__")
-def check_models(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
-    """Refuse a model for ``--lm-path`` that is no language model, and models of translation_lev."""
-    init(self, *args, **kwargs)
+def check_models(
+    init: Function, self: Any, models: Any, tgt_dict: Any, *args: Any, **kwargs: Any
+) -> None:
+    """Refuse models of translation_lev, and for ``--lm-path`` one that scores no target tokens.
+
+    fairseq adds the scores of tokens with equal numbers, also if their dictionaries differ.
+    """
+    init(self, models, tgt_dict, *args, **kwargs)
     if not isinstance(self.lm_model, FairseqLanguageModel | None):
         raise UsageError(f"--lm-path: a {type(self.lm_model).__name__} is no language model")
+    if self.lm_model is not None and self.lm_model.decoder.dictionary != tgt_dict:
+        fix = "train it on data of fairseq-preprocess --srcdict with the target dictionary"
+        raise UsageError(f"--lm-path: its dictionary differs from the target dictionary; {fix}")
     if any(isinstance(model, FairseqNATModel) for model in self.model.models):
         raise UsageError("--path: its model refines translations; give --task translation_lev")
 

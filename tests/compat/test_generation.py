@@ -18,6 +18,7 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
 from fairseq.models.transformer import TransformerModel
@@ -184,6 +185,16 @@ class RefiningModel(FairseqNATModel):
 def test_a_language_model_that_is_none_is_refused():
     with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
         SequenceGenerator([RefiningModel()], Dictionary(), lm_model=torch.nn.Linear(1, 1))
+
+
+def test_a_language_model_with_other_numbers_of_words_is_refused():
+    numbered, others = Dictionary(), Dictionary()
+    for dictionary, words in ((numbered, "ab"), (others, "ba")):
+        for word in words:
+            dictionary.add_symbol(word)
+    model = FairseqLanguageModel(FairseqDecoder(others))
+    with pytest.raises(UsageError, match="--lm-path: its dictionary differs from the target"):
+        SequenceGenerator([RefiningModel()], numbered, lm_model=model)
 
 
 def test_a_model_that_refines_translations_needs_its_task():
