@@ -6,6 +6,7 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.cli import add_count, natural, number_list, positive
@@ -112,8 +113,8 @@ def shard_lines(args: Namespace) -> range | None:
     shard, shards = args.shard
     if shards == 1:
         return None
-    if args.input == "-":
-        raise UsageError("--shard: needs --input FILE")
+    if args.input == "-" or Path(args.input).is_fifo():  # it is read twice
+        raise UsageError("--shard: needs --input FILE, not a pipe")
     with open(args.input, "rb") as file:
         count = sum(1 for _ in file)
     return range(count * shard // shards, count * (shard + 1) // shards)

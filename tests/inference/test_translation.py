@@ -487,5 +487,10 @@ def test_shards_of_translations_are_the_whole(source, write, capsys, shards):
         outputs.append(capsys.readouterr().out)
     whole, *parts = outputs
     assert "".join(parts) == whole and whole.count("\n") == len(EXPECTED)
-    assert command("--shard", "1/2") == 1
-    assert "error: --shard: needs --input FILE" in capsys.readouterr().err
+
+
+def test_a_shard_needs_a_file_that_can_be_read_twice(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")  # what a shell gives for <(zcat FILE)
+    for words in ((), ("--input", tmp_path / "pipe")):
+        assert command("--shard", "1/2", *words) == 1
+        assert "error: --shard: needs --input FILE, not a pipe" in capsys.readouterr().err
