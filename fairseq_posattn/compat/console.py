@@ -11,7 +11,7 @@ from typing import Any
 
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
-from fairseq_cli import validate
+from fairseq_cli import eval_lm, validate
 
 from fairseq_posattn.common.errors import explained
 from fairseq_posattn.common.files import write_text
@@ -114,17 +114,20 @@ def allow_changed_settings(update_config: Function, self: Any, config: Any) -> N
 
 @around(distributed_utils, "call_main")
 def run_command(call_main: Function, cfg: Any, main: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run a command, ``fairseq-validate`` in one process."""
-    validate_in_one_process(cfg, main)
+    """Run a command, ``fairseq-validate`` and ``fairseq-eval-lm`` in one process."""
+    evaluate_in_one_process(cfg, main)
     with end_in_one_line():
         return call_main(cfg, main, *args, **kwargs)
 
 
-def validate_in_one_process(cfg: Any, main: Any) -> None:
-    """Let ``fairseq-validate`` start one process; several fail if one has fewer batches."""
+def evaluate_in_one_process(cfg: Any, main: Any) -> None:
+    """Let ``fairseq-validate`` and ``-eval-lm`` start one process, not one for each GPU.
+
+    Several fail if one has fewer batches, or print the perplexity of the first one's batches.
+    """
     settings = cfg.distributed_training
-    if main is validate.main and settings.distributed_world_size > 1:
-        logger.info(f"validating in one process instead of {settings.distributed_world_size}")
+    if main in (validate.main, eval_lm.main) and settings.distributed_world_size > 1:
+        logger.info(f"evaluating in one process instead of {settings.distributed_world_size}")
         settings.distributed_world_size = 1
         settings.distributed_init_method = None
 

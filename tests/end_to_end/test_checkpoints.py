@@ -40,11 +40,32 @@ def test_validation_is_in_one_process(corpus, user_dir, trained, tmp_path):
     assert f"| loss {loss:g} |" in forked_commands.output_of("validate", *options)
     options += ["--distributed-no-spawn", "--distributed-backend", "gloo"]
     options += ["--distributed-init-method", f"file://{tmp_path / 'meeting'}"]
-    without = functools.partial(forked_commands.leave_out, "validate_in_one_process")
+    without = functools.partial(forked_commands.leave_out, "evaluate_in_one_process")
     start = functools.partial(forked_commands.start, "validate", before=without)
     ranks = [["--distributed-rank", rank] for rank in range(2)]
     assert all(ends_of([start(options + rank, log) for rank, log in zip(ranks, logs, strict=True)]))
     assert "KeyError: 'net_input'" in logs[1].read_text()
+
+
+def test_the_perplexity_of_a_language_model_is_that_of_all_processes(corpus, user_dir, tmp_path):
+    """fairseq prints that of the first process, of as many as there are GPUs."""
+    data, saved = tmp_path / "data", tmp_path / "saved"
+    data.mkdir()
+    for split in ("train", "valid"):
+        for end in ("bin", "idx"):
+            shutil.copy(corpus / f"{split}.de-en.en.{end}", data / f"{split}.{end}")
+    shutil.copy(corpus / "dict.en.txt", data / "dict.txt")
+    words = [data, "--user-dir", user_dir, "--task", "language_modeling", "--cpu"]
+    words += ["--max-tokens", "100", "--tokens-per-sample", "20"]
+    model = ["--arch", "transformer_lm", "--decoder-layers", "1", "--decoder-embed-dim", "16"]
+    model += ["--decoder-attention-heads", "2", "--optimizer", "sgd", "--lr", "0.1"]
+    forked_commands.output_of("train", *words, *model, "--max-update", "2", "--save-dir", saved)
+    path = saved / "checkpoint_last.pt"
+    loss = read_checkpoint(path)["extra_state"]["val_loss"]
+    words += ["--path", path, "--gen-subset", "valid", "--distributed-world-size", "2"]
+    printed = forked_commands.output_of("eval_lm", *words)
+    (measured,) = re.findall(r"Loss \(base 2\): ([\d.]+)", printed)
+    assert float(measured) == pytest.approx(loss, abs=1e-3)
 
 
 def average(*arguments):
