@@ -263,9 +263,15 @@ def end_in_one_line() -> Iterator[None]:
 
 @around(torch.multiprocessing, "spawn")
 def pass_on_sigterm(spawn: Function, fn: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pass SIGTERM on to all processes, which fairseq leaves to be killed as they save."""
+    """Pass SIGTERM on to all processes, which fairseq leaves to be killed as they save.
+
+    It starts a process for each GPU; on a machine without any it would end at once, with status 0.
+    """
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)
+    if kwargs["nprocs"] == 0:
+        fix = "start examples/distributed/torchrun.sh instead"
+        raise UsageError(f"--distributed-init-method: there is no GPU to train on; {fix}")
     received = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
@@ -169,3 +170,11 @@ def test_the_target_of_a_link_is_not_overwritten(tmp_path):
     with pytest.raises(OSError, match="symbolic links"):
         saving.lock(tmp_path / "saved")
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_processes_without_a_gpu_are_an_error_and_not_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    method = {"distributed_init_method": "tcp://localhost:1", "distributed_no_spawn": False}
+    settings = SimpleNamespace(distributed_world_size=2, distributed_rank=0, **method)
+    with pytest.raises(UsageError, match="--distributed-init-method: there is no GPU to train on"):
+        distributed_utils.call_main(SimpleNamespace(distributed_training=settings), print)
