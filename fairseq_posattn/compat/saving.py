@@ -1,7 +1,7 @@
 """Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
 After SIGTERM or Ctrl-C, in one of several processes, the current update is finished, with its
-validation if due, and ``checkpoint_last.pt`` is written. A second signal ends at once.
+validation if due, and ``checkpoint_last.pt`` is written. A further Ctrl-C ends at once.
 """
 
 import contextlib
@@ -179,13 +179,14 @@ def listen(train: Function, cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -
 
 
 def _receive(number: int, frame: FrameType | None) -> None:
-    if os.getpid() != _state.process:  # a process that loads data: Ctrl-C reaches it, too
+    # Ctrl-C reaches processes that load data, too. The first process repeats SIGTERM to the others.
+    if os.getpid() != _state.process or _state.received:
         return
     _state.received = number
-    for other in (*SIGNALS, signal.SIGCHLD):  # processes that load data may have ended, too
+    for other in (signal.SIGINT, signal.SIGCHLD):  # processes that load data may have ended, too
         signal.signal(other, signal.SIG_DFL)
     if _state.prints:
-        _print(f"{SIGNALS[number]}: stopping after this update; a second one stops at once")
+        _print(f"{SIGNALS[number]}: stopping after this update; Ctrl-C now stops at once")
 
 
 @around(training_loop, "validate_and_save")

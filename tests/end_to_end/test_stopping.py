@@ -64,14 +64,14 @@ def test_a_signal_saves_and_the_run_resumes_exactly(tmp_path, number, name, proc
     assert differences(saved, tmp_path / "alone") == []
 
 
-def train_slowly():
-    """Make each update after the third take a minute."""
+def train_slowly(seconds=60):
+    """Make each update after the third take some seconds."""
     step = Trainer.train_step
 
     def slow_step(self, *args, **kwargs):
         if self.get_num_updates() == 3:
             print("now", flush=True)
-            time.sleep(60)
+            time.sleep(seconds)
         return step(self, *args, **kwargs)
 
     Trainer.train_step = slow_step
@@ -81,11 +81,23 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
     [process], [log] = Training(tmp_path, flags=ENDLESS, before=train_slowly).start(tmp_path / "s")
     wait_for(log, "\nnow\n")
     os.kill(process.pid, signal.SIGINT)
-    wait_for(log, "a second one stops at once")
+    wait_for(log, "Ctrl-C now stops at once")
     os.kill(process.pid, signal.SIGINT)
     process.join(30)
     assert process.exitcode == -signal.SIGINT
     assert not (tmp_path / "s" / "checkpoint_last.pt").exists()
+
+
+def test_a_second_sigterm_is_the_same(tmp_path):
+    """A recipe that is stopped sends it to all processes, and the first passes it on."""
+    slowly = functools.partial(train_slowly, 5)
+    [process], [log] = Training(tmp_path, flags=ENDLESS, before=slowly).start(tmp_path / "s")
+    wait_for(log, "\nnow\n")
+    os.kill(process.pid, signal.SIGTERM)
+    wait_for(log, "Ctrl-C now stops at once")
+    os.kill(process.pid, signal.SIGTERM)
+    assert ends_of([process]) == [128 + signal.SIGTERM]
+    assert (tmp_path / "s" / "checkpoint_last.pt").exists()
 
 
 def interrupt_the_start():
