@@ -74,7 +74,6 @@ class Settings(dict[str, Any]):
         return self.get(name)
 
 
-SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
 NO_BATCH_SIZE = "the size of a batch is missing: give --max-tokens or --batch-size"
 NEEDS_GPU = (
     ": there is no GPU to train on in it; leave it out (in YAML: common.fp16=false or "
@@ -93,7 +92,8 @@ def training_mistakes(s: Settings) -> Iterator[str]:
     if isinstance(s.adaptive_softmax_cutoff, (list, tuple)) and s.criterion != "adaptive_loss":
         yield f"--adaptive-softmax-cutoff: it needs --criterion adaptive_loss, not {s.criterion}"
     # Without it fairseq reads scores, not classes.
-    if s.classification_head_name and s.task in SENTENCES and "regression_target" not in s:
+    needs = getattr(TASK_DATACLASS_REGISTRY.get(s.task), "regression_target", None)
+    if s.classification_head_name and needs and "regression_target" not in s:
         reads = f"--task {s.task} reads the setting regression_target of a criterion"
         fix = "add 'regression_target: bool = False' to its dataclass"
         yield f"--criterion {s.criterion}: {reads}; {fix}"

@@ -21,7 +21,6 @@ from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
-from fairseq_posattn.scoring.significance import digits_of
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 from fairseq_posattn.text.vocabulary import COVERAGE
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
@@ -131,6 +130,8 @@ def _ranked(run: Run) -> tuple[Result, str]:
 
 
 def _summary(scores: Mapping[str, float]) -> str:
+    from fairseq_posattn.scoring.significance import digits_of  # deferred: it imports NumPy
+
     shown = (f"{name} {round(value, digits_of(name)):g}" for name, value in scores.items())
     return "test: " + ", ".join(shown)
 

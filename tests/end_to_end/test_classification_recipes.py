@@ -68,8 +68,10 @@ def test_each_kind_of_data_trains_and_is_scored(tiny, tmp_path):
             assert result["hardware"].startswith("CPU: ")
         for metric, scores in row["scores"].items():
             assert scores == [result["scores"][metric] for result in runs]
-        sizes = "20 examples of the test set, 40 of the training set, word vectors of 12 features"
-        assert row["data"] == f"{dataset}, {sizes}"
+        sizes = "20 examples of the test set, 40 of the training set"
+        if dataset == "cr":
+            sizes = "40 examples of the test set in 2 folds, 40 of the training set in the last"
+        assert row["data"] == f"{dataset}, {sizes}, word vectors of 12 features"
         assert row["seeds"] == [1]
         assert f"{row['table']}\n" in printed
     assert rows["cr"]["folds"] == [0, 1]
