@@ -258,7 +258,7 @@ def _permuted(system: Group, baseline: Group) -> Floats:
 
 def _share(values: Floats, observed: float) -> float:
     """Return p (Davison and Hinkley, 1997, section 4.2.5): the share of values as large."""
-    as_large = int((values >= observed - 1e-9).sum())  # 1e-9: order of summation
+    as_large = int((values >= observed - 1e-9 * values.max()).sum())  # 1e-9: order of summation
     return (as_large + 1) / (len(values) + 1)
 
 

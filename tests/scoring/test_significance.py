@@ -92,6 +92,13 @@ def test_sentences_are_resampled_in_pairs():
     assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
 
 
+def test_p_does_not_depend_on_the_unit():
+    errors = numpy.random.default_rng(3).uniform(1, 2, size=30)
+    for unit in (1, 1e-10):  # errors of rates
+        result = compare(of_scores(unit * errors), of_scores(2 * unit * errors))
+        assert result.p == result.p_randomisation == pytest.approx(1 / 1001)
+
+
 def test_mean_and_deviation_are_over_runs_of_which_one_fewer_is_drawn():
     group = of_scores([10, 20], [30, 40], [20, 30])
     assert group.scores == [15, 35, 25]
