@@ -167,8 +167,10 @@ def compare(system: Group, baseline: Group) -> Comparison:
     elif _by_sacrebleu(system, baseline):
         p, p_randomisation = (_sacrebleus_p(system, baseline, test) for test in ("bs", "ar"))
     else:
-        p = _share(numpy.abs(drawn - difference), abs(difference))
-        p_randomisation = _share(numpy.abs(_permuted(system, baseline)), abs(difference))
+        noise = 1e-10 * max(abs(system.mean), abs(baseline.mean))  # of another order of summation
+        least = abs(difference) - noise
+        p = _share(numpy.abs(drawn - difference) >= least)
+        p_randomisation = _share(numpy.abs(_permuted(system, baseline)) >= least)
     return Comparison(baseline.mean, difference, _middle(drawn), p, p_randomisation)
 
 
@@ -256,10 +258,9 @@ def _permuted(system: Group, baseline: Group) -> Floats:
     return differences
 
 
-def _share(values: Floats, observed: float) -> float:
-    """Return p (Davison and Hinkley, 1997, section 4.2.5): the share of values as large."""
-    as_large = int((values >= observed - 1e-9 * values.max()).sum())  # 1e-9: order of summation
-    return (as_large + 1) / (len(values) + 1)
+def _share(as_large: NDArray[numpy.bool_]) -> float:
+    """Return p (Davison and Hinkley, 1997, section 4.2.5) of trials, true if as large."""
+    return float(as_large.sum() + 1) / (len(as_large) + 1)
 
 
 def _middle(values: Floats) -> tuple[float, float]:
