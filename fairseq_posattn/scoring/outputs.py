@@ -216,6 +216,9 @@ def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
 
 def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
     """Yield warnings about text that makes scores differ; ``marks`` of subwords were removed."""
+    if pairs.missing:
+        are = "1 is" if pairs.missing == 1 else f"{pairs.missing:,} are"
+        yield f"hypotheses: {are} missing and scored as empty"
     yield from filter(None, [pairs.restored])
     sides = {"hypotheses": pairs.hypotheses, "references": pairs.references}
     unknown = [sum(UNKNOWN in line for line in lines) for lines in sides.values()]

@@ -82,8 +82,6 @@ class Result:
             lines = [*lines, line + (f", of which {' and '.join(wrong)}" if wrong else "")]
             if self.counts["skipped"]:
                 warnings = [f"test set: {are['skipped']} missing and not scored", *warnings]
-            if self.counts["missing"]:
-                warnings = [f"hypotheses: {are['missing']} missing and scored as empty", *warnings]
         for warning in warnings:
             say(f"warning: {warning}")
         text = json.dumps({**numbers, "warnings": warnings}, indent=2) if as_json else None

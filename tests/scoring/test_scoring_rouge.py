@@ -218,6 +218,14 @@ def test_generated_output_is_scored(generated, capsys, as_json):
     assert "|stem:no|" in lines[-2] and lines[-1] == "2 hypotheses, of which 1 is missing"
 
 
+@pytest.mark.parametrize("kind", ["bleu", "rouge"])
+def test_a_baseline_that_lacks_hypotheses_gives_a_warning(kind, generated, write, as_json):
+    whole = write("whole", ["T-1\t▁c ▁d", "T-0\t▁a ▁b", "H-0\t-1\t▁a ▁b", "H-1\t-1\t▁c"])
+    warnings = as_json(kind, ["--generated", whole, "--baseline", generated[1]])["warnings"]
+    assert "baseline: hypotheses: 1 is missing and scored as empty" in warnings
+    assert not [warning for warning in warnings if warning.startswith("hypotheses")]
+
+
 # A stand-in with the command line of the real program: references come first, and it stems unless
 # --no_stemming is given. It prints as ROUGE-1.5.5 does: as ROUGE-1 the number of the summaries'
 # words, as ROUGE-2 that of the references', as ROUGE-L whether it stems.

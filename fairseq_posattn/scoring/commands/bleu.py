@@ -34,7 +34,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenized_sides
 from fairseq_posattn.scoring.commands import score as shared
-from fairseq_posattn.scoring.outputs import Pairs, warnings_of
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.languages import CODES, code_of, tokenizer_of
@@ -127,8 +127,7 @@ def score(options: argparse.Namespace) -> Result:
     for run in baseline:  # compared by the first form alone
         of_text = warnings_of_text(run, options.text, forms[:1], language)
         warnings += [f"baseline: {warning}" for warning in of_text if warning not in warnings]
-    for run in (*pairs, *baseline):
-        warnings += warnings_of(run, options.remove_bpe)
+    warnings += shared.warnings_of_all(pairs, baseline, options)
 
     groups, signatures = measures.groups(pairs, measures.metrics), measures.signatures()
     scores, form = measures.main(groups), forms[0]

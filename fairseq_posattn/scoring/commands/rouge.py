@@ -25,7 +25,6 @@ import argparse
 import os
 from dataclasses import replace
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
@@ -33,7 +32,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import rouge
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands import score as shared
-from fairseq_posattn.scoring.outputs import Pairs, warnings_of
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
@@ -91,8 +90,7 @@ def score(options: argparse.Namespace) -> Result:
     texts = (text for run in (*pairs, *baseline) for text in (*run.hypotheses, *run.references))
     escapes = "the text has escapes such as &apos;, which ROUGE counts as words"
     warnings += [escapes] if any(map(ESCAPED.search, texts)) else []
-    each = (warnings_of(run, options.remove_bpe) for run in (*pairs, *baseline))
-    warnings += dict.fromkeys(chain.from_iterable(each))
+    warnings += shared.warnings_of_all(pairs, baseline, options)
     result = Result(numbers, [*lines, rule, signature], warnings, total_counts(pairs))
     before = _groups(baseline, options.baseline, options) if baseline else {}
     if baseline:

@@ -11,7 +11,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.figures import check_picture, write_picture
 from fairseq_posattn.scoring import lengths, outputs
-from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, write_statistics
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.lines import read_file
@@ -129,10 +129,21 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
                 raise UsageError(f"{path}: its references differ from the scored ones")
         else:
             lines = outputs.remove_marks(outputs.read_hypotheses(path), options.remove_bpe)
-            run = replace(pairs, hypotheses=lines)
+            run = replace(pairs, hypotheses=lines, missing=0)
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
     return runs
+
+
+def warnings_of_all(
+    runs: Sequence[Pairs], baseline: Sequence[Pairs], options: argparse.Namespace
+) -> list[str]:
+    """Return the warnings about the text of all runs, each once."""
+    ours, theirs = (
+        dict.fromkeys(warning for run in some for warning in warnings_of(run, options.remove_bpe))
+        for some in (runs, baseline)
+    )
+    return [*ours, *(f"baseline: {warning}" for warning in theirs if warning not in ours)]
 
 
 def _lengths_of(options: argparse.Namespace, runs: Sequence[Pairs]) -> tuple[str, Sequence[str]]:
