@@ -123,6 +123,9 @@ def test_scores_are_printed_and_unknown_labels_warned_of(files, labels, write, c
     files[1] = write("other", ["nice", *labels[1:]])
     warnings = as_json("labels", files)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
+    options = ["--baseline", write("baseline", ["Good", *labels[1:]])]
+    of_baseline = "baseline: 1 predicted labels are not among the correct ones: 'Good'"
+    assert as_json("labels", [*files, *options])["warnings"] == [*warnings, of_baseline]
 
 
 def test_many_classes_have_an_accuracy(write, as_json):

@@ -75,11 +75,12 @@ def score(options: argparse.Namespace) -> Result:
     lines = [f"{name:<9} {group}" for name, group in groups.items()]
     share = "; of the accuracy Wilson's interval" if groups["accuracy"].is_share else ""
     lines.append([*groups.values()][-1].explanation + share)
-    unknown = sorted({label for run in runs for label in run} - known)
-    named = ", ".join(repr(label) for label in unknown[:3])
     warnings = []
-    if unknown:
-        warnings = [f"{len(unknown)} predicted labels are not among the correct ones: {named}"]
+    for of, some in (("", runs), ("baseline: ", before)):
+        if unknown := sorted({label for run in some for label in run} - known):
+            named = ", ".join(map(repr, unknown[:3]))
+            wrong = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
+            warnings.append(of + wrong)
     if are_many:
         many = f"of {len(classes):,} different labels is left out; at most {MOST_CLASSES:,} have it"
         warnings.append(f"the macro-F1 {many}")
