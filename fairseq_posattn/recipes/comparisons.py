@@ -30,6 +30,7 @@ from fairseq_posattn.scoring.significance import (
 
 BASELINES = ("transformer", "multi-head")  # the tables' names for plain attention
 SIGNIFICANT = 0.05
+P_DIGITS = 6  # of a p that is compared and corrected: with 4, 50 of 1,001 is no less than 0.05
 WELCH = "runs, Welch's t-test"
 MCNEMAR = "the same sentences, McNemar's exact test"
 Comparison = dict[str, Any]  # "compared" of results/README.md
@@ -119,7 +120,7 @@ def add_comparisons(
     compared = (row["compared"]["metrics"] for row in rows if "compared" in row)
     tests = [test for metrics in compared for test in metrics.values()]
     for test, ps in zip(tests, corrected([test["p"] for test in tests]), strict=True):
-        test["p_holm"], test["p_benjamini_hochberg"] = (round(p, 4) for p in ps)
+        test["p_holm"], test["p_benjamini_hochberg"] = (round(p, P_DIGITS) for p in ps)
 
 
 def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
@@ -168,7 +169,7 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
         if single:  # a sentence is classified correctly or not
             numbers["p"] = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both))
         test = {"difference": round(result.difference, 4), "interval": _rounded(result.interval)}
-        metrics[name] = test | {key: round(p, 4) for key, p in numbers.items()}
+        metrics[name] = test | {key: round(p, P_DIGITS) for key, p in numbers.items()}
     tests, runs = MCNEMAR if single else tests_of(ours, theirs), [len(ours.runs), len(theirs.runs)]
     return {"sentences": len(ours.runs[0]), "runs": runs, "tests": tests, "metrics": metrics}
 
@@ -195,7 +196,7 @@ def _welch(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, Any]
     return {
         "difference": round(fmean(scores) - fmean(baseline), 4),
         "interval": _rounded(test.confidence_interval(0.95)),
-        "p": round(float(test.pvalue), 4),
+        "p": round(float(test.pvalue), P_DIGITS),
     }
 
 
@@ -207,7 +208,8 @@ def p_value(p: float) -> str:
     """Format p; around the level of significance with the digit that decides."""
     text = f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
     text = f"{p:.4f}" if float(text) == SIGNIFICANT else text
-    return "p < 0.001" if p < 0.001 else f"p = {text}"
+    text = f"{p:.5f}" if float(text) == SIGNIFICANT != p else text
+    return "p < 0.001" if round(p, 4) < 0.001 else f"p = {text}"
 
 
 def describe_counts(compared: Comparison) -> str:

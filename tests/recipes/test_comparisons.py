@@ -37,9 +37,11 @@ def kept(*runs, test_set="a", names=("rouge1",)):
     ("p", "text"),
     [
         (0.0009, "p < 0.001"),
+        (0.000999, "p = 0.001"),  # the smallest of the bootstrap
         (0.001, "p = 0.001"),
         (0.0494, "p = 0.049"),
         (0.0496, "p = 0.0496"),  # significant
+        (0.04995, "p = 0.04995"),  # 50 of 1,001: significant
         (0.05, "p = 0.0500"),
         (0.1, "p = 0.10"),
     ],
@@ -63,6 +65,14 @@ def test_runs_alone_are_tested_as_by_welch():
     assert rouge1["difference"] == pytest.approx(37.8 - 36.7)
     assert rouge1["p"] == pytest.approx(ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-4)
     assert rouge1["interval"][0] < 0 < rouge1["interval"][1] and rouge1["p"] > 0.05
+
+
+def test_p_is_compared_and_corrected_before_it_is_rounded_to_four_digits():
+    shift = 2.2676
+    runs = [row("Transformer", 0, 1, 2), row("DMAN", shift, shift + 1, shift + 2)]
+    add_comparisons(runs, [[], []])
+    (test,) = runs[1]["compared"]["metrics"].values()
+    assert round(test["p"], 4) == 0.05 and test["p"] < 0.05 and test["p_holm"] < 0.05
 
 
 @pytest.mark.filterwarnings("error")
@@ -107,7 +117,7 @@ def test_statistics_of_sentences_and_runs_are_tested():
     assert (compared["with"], compared["sentences"], compared["runs"]) == ("Transformer", 2, [2, 2])
     assert compared["tests"].startswith("sentences and runs, ")
     result = compared["metrics"]["rouge1"]
-    assert (result["difference"], result["interval"], result["p"]) == (10, [8, 12], 0.001)
+    assert (result["difference"], result["interval"], result["p"]) == (10, [8, 12], 0.000999)
     assert not {"intervals", "compared"} & lead.keys()
     assert describe_counts(compared) == "2 sentences, 2 runs"
 
