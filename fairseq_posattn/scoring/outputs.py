@@ -46,7 +46,7 @@ class Pairs:
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
     """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
-    written, wanted = read_hypotheses(hypotheses), read_file(references)
+    written, wanted = list(map(text_of, read_file(hypotheses))), read_file(references)
     if len(written) != len(wanted):
         differ = f"{counted(len(written), 'line')}, but {len(wanted):,} in {references}"
         fix = "each hypothesis needs its reference on the same line"
@@ -55,13 +55,8 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
 
-def read_hypotheses(path: StrPath) -> list[str]:
-    """Read lines of text, or of ``posattn translate --json``."""
-    return list(map(text_of, read_file(path)))
-
-
 def text_of(line: str) -> str:
-    """Return the text of a line; see :func:`read_hypotheses`."""
+    """Return the text of a line, which may be of ``posattn translate --json``."""
     with suppress(ValueError, RecursionError):
         if line.startswith('{"text": ') and (row := json.loads(line)).keys() >= {"hypotheses"}:
             return str(row["text"])
@@ -81,15 +76,21 @@ def unknown_words(references: Collection[str]) -> str:
     return f"{unknown:,} of {len(references):,} {what}" if unknown else ""
 
 
-def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
+def from_generated(
+    path: StrPath,
+    references: StrPath | None = None,
+    marks: str = "auto",
+    lines: Iterable[str] | None = None,
+) -> Pairs:
     """Read pairs from the output of fairseq-generate or its ``generate-test.txt``, in any order.
 
     The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
     else before it (line H). ``references`` is a file in the order of the test set; by default they
     are the output's (line T) or, if these have unknown words, the text beside the binarized data
     that the log names. No hypotheses or references are a UsageError, and so are unknown words.
+    ``lines`` are those of the file, if it was read before.
     """
-    generated = read_generated(path)
+    generated = read_generated(path, file_lines(path) if lines is None else lines)
     written, wanted = generated.hypotheses, generated.references
     if not written:
         fix = "give output of fairseq-generate, or plain text with --hypotheses and --references"
@@ -148,11 +149,11 @@ class Generated:
         return prepared.subwords if prepared else None
 
 
-def read_generated(path: StrPath) -> Generated:
-    """Read output of fairseq-generate; without its lines all texts are empty."""
+def read_generated(path: StrPath, lines: Iterable[str]) -> Generated:
+    """Read output of fairseq-generate from a file's lines; without its lines texts are empty."""
     result = Generated({}, {}, {})
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
-    for row, line in enumerate(file_lines(path), start=1):
+    for row, line in enumerate(lines, start=1):
         match = GENERATED.match(line)
         if not match:
             if dictionary := LANGUAGE.search(line):

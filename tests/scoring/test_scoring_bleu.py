@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import sacrebleu
@@ -203,6 +204,15 @@ def test_running_text_compared_with_tokens_by_a_tokenised_form_gives_a_warning(
     assert as_json("bleu", options)["warnings"] == []
     [warning] = as_json("bleu", [*options, "--forms", "tokenised"])["warnings"]
     assert warning.startswith("baseline: the references are Moses' tokens but the hypotheses are")
+
+
+@pytest.mark.parametrize("text", ["{}\n{}\n", "T-0\t{1}\nH-0\t-1\t{0}\nT-1\t{2}\n"])
+def test_a_baseline_may_be_a_pipe(text, files, as_json):
+    pipe, end = os.pipe()
+    os.write(end, text.format(TOKENIZED.references[1], *TOKENIZED.references).encode())
+    os.close(end)
+    assert as_json("bleu", [*files, "--baseline", f"/dev/fd/{pipe}"])["difference"] != 0
+    os.close(pipe)
 
 
 def test_the_log_of_fairseq_generate_names_the_language(write, as_json):

@@ -123,12 +123,13 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     """Return the baseline's runs, paired with the scored references; others are a UsageError."""
     runs = []
     for path in options.baseline:
-        if outputs.read_generated(path).hypotheses:
-            run = outputs.from_generated(path, options.references, options.remove_bpe)
+        lines = read_file(path)  # once: it may be a pipe
+        if outputs.read_generated(path, lines).hypotheses:
+            run = outputs.from_generated(path, options.references, options.remove_bpe, lines)
             if run.references != pairs.references:
                 raise UsageError(f"{path}: its references differ from the scored ones")
         else:
-            lines = outputs.remove_marks(outputs.read_hypotheses(path), options.remove_bpe)
+            lines = outputs.remove_marks(list(map(outputs.text_of, lines)), options.remove_bpe)
             run = replace(pairs, hypotheses=lines, missing=0)
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
