@@ -188,6 +188,14 @@ def test_predicted_numbers_are_scored_as_numbers(write, as_json):
     assert "accuracy" in as_json("labels", classes)
 
 
+@pytest.mark.parametrize("other", ["", "nan"])
+def test_a_prediction_beside_numbers_that_is_none_is_an_error(other, write, capsys):
+    files = ["--predictions", write("x", ["1.1", "2.2", "3.1"]), "--references"]
+    files += [write("right", ["1", "2", "3"]), "--baseline", write("y", ["1.2", other, "2.9"])]
+    assert score("labels", files) == 1
+    assert f"y:2: {other!r} is not a number, as the references are" in capsys.readouterr().err
+
+
 def test_scores_of_numbers_have_four_digits(write, capsys):
     small = [number / 100 for number in RIGHT]
     x, y = ([f"{a / 100:.5f}" for a in noisy(0.3, seed)] for seed in (2, 3))

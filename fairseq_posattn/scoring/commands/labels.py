@@ -52,7 +52,8 @@ def score(options: argparse.Namespace) -> Result:
     runs, before = (
         [read_labels(path) for path in paths] for paths in (options.predictions, options.baseline)
     )
-    for path, run in zip(options.predictions + options.baseline, runs + before, strict=True):
+    paths = options.predictions + options.baseline
+    for path, run in zip(paths, runs + before, strict=True):
         if len(run) != len(labels):
             differ = f"{counted(len(run), 'label')}, but {len(labels):,} in {options.references}"
             raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
@@ -63,6 +64,12 @@ def score(options: argparse.Namespace) -> Result:
     ]
     if all(numeric):
         return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
+    if 2 * others > len(labels) and numeric_scores(labels, labels):
+        for path, run in zip(paths, runs + before, strict=True):
+            bad = [n for n, text in enumerate(run) if not numeric_scores([text], [text])]
+            if 0 < len(bad) < len(run):
+                what = f"{run[bad[0]]!r} is not a number, as the references are"
+                raise UsageError(f"{path}:{bad[0] + 1}: {what}; remove the line in both files")
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     are_many = len(classes) > MOST_CLASSES
 
