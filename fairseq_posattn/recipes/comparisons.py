@@ -10,17 +10,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy
-from numpy.typing import NDArray
-
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
-from fairseq_posattn.scoring.labels import MACRO_F1, accuracy, macro_f1, mcnemar, numeric_scores
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
 from fairseq_posattn.scoring.result import Kept, fingerprint, metric_of, read_statistics
 from fairseq_posattn.scoring.significance import (
     Group,
-    OfSums,
     Statistics,
     compare,
     corrected,
@@ -67,27 +63,8 @@ def read_predictions(folds: Sequence[Path]) -> Kept:
     scores = accuracy([predictions], labels).runs[0]
     metrics = {"accuracy": scores, **numeric_scores(predictions, labels)}
     if set(predictions) <= set(labels):  # the same classes in all runs
-        (sums,) = macro_f1([predictions], labels, sorted(set(labels))).runs
-        metrics["macro_f1"] = _by_fold(sums, sizes)
-    return Kept(fingerprint(labels), metrics)
-
-
-def _by_fold(statistics: Statistics, sizes: Sequence[int]) -> Statistics:
-    """Return statistics in the columns of their fold, for :func:`_metric`."""
-    columns = numpy.repeat(numpy.eye(len(sizes)), sizes, axis=0)  # [sentences, folds]
-    return [numpy.kron(*row).tolist() for row in zip(columns, statistics, strict=True)]
-
-
-def _metric(name: str, folds: int) -> Any:
-    """Return a metric; macro F1 is the mean over folds, as in tables."""
-    if name != "macro_f1":
-        return metric_of(name)
-
-    def mean_of_folds(sums: NDArray[numpy.float64]) -> float:
-        each = sums.reshape(folds, -1)
-        return fmean(MACRO_F1.function(fold) for fold in each if fold.any())  # some drawn
-
-    return OfSums(mean_of_folds)
+        metrics["macro_f1"] = macro_f1([predictions], labels, sorted(set(labels))).runs[0]
+    return Kept(fingerprint(labels), metrics, sizes)
 
 
 def add_comparisons(
@@ -130,8 +107,11 @@ def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:
         return {}
     each = [_with_average(run) for run in kept]
     names = [name for name in _scores(row) if all(name in metrics for metrics in each)]
-    folds = len(row.get("folds", [0]))
-    return {name: Group(_metric(name, folds), [run[name] for run in each]) for name in names}
+    folds = {"macro_f1": kept[0].folds}  # others are of all folds together
+    return {
+        name: Group(metric_of(name), [run[name] for run in each], folds.get(name, ()))
+        for name in names
+    }
 
 
 def _scores(row: TableRow) -> list[str]:

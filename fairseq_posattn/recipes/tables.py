@@ -130,7 +130,7 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
-        f"difference{' in all folds together' * ('folds' in comparison)} from "
+        f"difference{_of_folds(comparison) * ('folds' in comparison)} from "
         f"{comparison['with']}: n = {describe_counts(comparison)}, tested over "
         f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
         for comparison in compared.values()
@@ -148,6 +148,11 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     if precisions := {row["precision"] for row in measured if "precision" in row}:
         parts.append(f"precision of training: {', '.join(sorted(precisions))}")
     return [part[:1].upper() + part[1:] for part in parts if part]
+
+
+def _of_folds(comparison: Comparison) -> str:
+    mean = " (macro F1: mean over folds)" if "macro_f1" in comparison["metrics"] else ""
+    return f" in all folds together{mean}"
 
 
 def _corrections(compared: Mapping[str, Comparison]) -> str:

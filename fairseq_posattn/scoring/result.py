@@ -114,6 +114,7 @@ class Kept:
 
     test_set: str  # the fingerprint of the references
     metrics: Mapping[str, Statistics]  # by their names in ``posattn score --json``
+    folds: Sequence[int] = ()  # their numbers of sentences
 
 
 def write_statistics(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:

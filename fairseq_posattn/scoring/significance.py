@@ -78,10 +78,11 @@ class Group:
 
     metric: Any  # sacreBLEU's, or OfSums
     runs: Sequence[Statistics]
+    folds: Sequence[int] = ()  # their numbers of sentences; the score is the mean over folds
 
     @cached_property
     def scores(self) -> list[float]:
-        return [float(self.metric._aggregate_and_compute(run).score) for run in self.runs]
+        return [self.score_of(self.parts @ run) for run in self.array]
 
     @property
     def mean(self) -> float:
@@ -117,6 +118,12 @@ class Group:
         """Return the statistics as ``[runs, sentences, statistics]``."""
         return numpy.asarray(self.runs, dtype=float)
 
+    @cached_property
+    def parts(self) -> Floats:
+        """Return 1 for the sentences of each fold, else 0, ``[folds, sentences]``."""
+        sizes = self.folds or [len(self.runs[0])]
+        return numpy.repeat(numpy.eye(len(sizes)), sizes, axis=1)
+
     def __format__(self, digits: str) -> str:
         form, (low, high) = digits or decimals(""), self.interval
         several = f" ± {self.deviation:{form}}" if self.deviation is not None else ""
@@ -131,18 +138,16 @@ class Group:
         return f"mean ± standard deviation of {runs} runs, {interval} and runs"
 
     def score_of(self, sums: Floats) -> float:
-        """Return the score of the summed statistics of a test set, ``[statistics]``."""
-        return float(self.metric._compute_score_from_stats(sums).score)
+        """Return the score of the summed statistics of a test set, ``[folds, statistics]``."""
+        drawn = sums[sums.any(axis=1)] if self.folds else sums
+        return fmean(float(self.metric._compute_score_from_stats(fold).score) for fold in drawn)
 
 
 @dataclass(frozen=True)
 class OfSums:
-    """A score that is a function of summed statistics, with the methods of sacreBLEU's metrics."""
+    """A score that is a function of summed statistics, with the method of sacreBLEU's metrics."""
 
     function: Callable[[Floats], float]
-
-    def _aggregate_and_compute(self, statistics: Statistics) -> Any:
-        return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
 
     def _compute_score_from_stats(self, sums: Floats) -> Any:
         return SimpleNamespace(score=float(self.function(sums)))
@@ -230,15 +235,16 @@ def _resampled(*groups: Group) -> list[Floats]:
     generator = _generator()
     # Sentences outside of a range of lengths have zeros, without which a mean needs one inside.
     counted = numpy.any([group.array.any(axis=(0, 2)) for group in groups], axis=0)
-    arrays = [group.array[:, counted] if counted.any() else group.array for group in groups]
-    sentences = arrays[0].shape[1]
+    counted |= not counted.any()
+    arrays, parts = [group.array[:, counted] for group in groups], groups[0].parts[:, counted]
+    sentences = parts.shape[1]
     means = numpy.empty((len(groups), SAMPLES))
     for sample in range(SAMPLES):
         counts = generator.multinomial(sentences, numpy.full(sentences, 1 / sentences))
         for number, group in enumerate(groups):
             runs = len(group.runs)
             drawn = generator.integers(runs, size=max(1, runs - 1))
-            sums = counts @ arrays[number]  # [runs, statistics]
+            sums = (parts * counts) @ arrays[number]  # [runs, folds, statistics]
             means[number, sample] = fmean(group.score_of(sums[run]) for run in drawn)
     return list(means)
 
@@ -252,7 +258,7 @@ def _permuted(system: Group, baseline: Group) -> Floats:
     differences = numpy.empty(TRIALS)
     for trial in range(TRIALS):
         permutation = generator.permuted(order, axis=0)[..., None]
-        sums = numpy.take_along_axis(outputs, permutation, axis=0).sum(axis=1)
+        sums = system.parts @ numpy.take_along_axis(outputs, permutation, axis=0)
         scores = [system.score_of(run) for run in sums]
         differences[trial] = fmean(scores[:first]) - fmean(scores[first:])
     return differences

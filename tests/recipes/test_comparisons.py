@@ -284,3 +284,7 @@ def test_the_difference_of_macro_f1_is_that_of_the_means_over_folds(tmp_path):
     result = rows[1]["compared"]["metrics"]["macro_f1"]
     assert result["difference"] == pytest.approx(ours - theirs, abs=1e-4)
     assert result["interval"][0] < ours - theirs < result["interval"][1]
+    note = footnote([{**row, "data": "cr"} for row in rows], {"da": rows[1]["compared"]})[1]
+    assert note.startswith("Difference in all folds together (macro F1: mean over folds) from ")
+    numbers = statistics[0][0].metrics["macro_f1"][0]  # of a sentence
+    assert len(numbers) == 2 * len({"a", "b"})  # as without folds, else tests take minutes
