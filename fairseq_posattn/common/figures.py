@@ -1,6 +1,7 @@
 """Shared parts of the figures: matplotlib, which is optional, colors and files."""
 
 import logging
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,11 @@ def add_fonts(figure: Any) -> None:
     letters = {ord(letter) for text in texts for letter in text.get_text() if not letter.isspace()}
     letters -= get_font(findfont(FontProperties())).get_charmap().keys()
     for font in fontManager.ttflist if letters else ():
-        if font.style == "normal" and (
-            known := letters & get_font(font.fname).get_charmap().keys()
-        ):
-            names.append(font.name)
-            letters -= known
+        if font.style != "normal" or "LastResort" in font.name.replace(" ", ""):
+            continue  # that font has boxes for all letters
+        with suppress(OSError, RuntimeError):  # of a removed font, which stays in the cached list
+            if known := letters & get_font(font.fname).get_charmap().keys():
+                names.append(font.name)
+                letters -= known
     for text in texts if names else ():
         text.set_fontfamily([*text.get_fontfamily(), *names])

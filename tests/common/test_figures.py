@@ -1,8 +1,10 @@
 """Pictures: names and formats."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
+from matplotlib import font_manager
 
 from fairseq_posattn.common import figures
 from fairseq_posattn.common.errors import UsageError
@@ -34,13 +36,19 @@ def test_the_suffix_selects_the_format(tmp_path, suffix, start):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_letters_that_the_default_font_lacks_are_of_another_font(tmp_path):
+def test_letters_that_the_default_font_lacks_are_of_another_font(tmp_path, monkeypatch):
     """matplotlib, which warns of missing glyphs, brings a second font with this letter."""
+    fonts = font_manager.fontManager.ttflist
+    font = next(font for font in fonts if font.fname.endswith("STIXGeneral.ttf"))
+    removed = replace(font, name="removed", fname=str(tmp_path / "removed.ttf"))
+    boxes = replace(font, name=".LastResort")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [removed, boxes, font, *fonts])
     figure = figures.new_figure(3, 2)
     axes = figure.subplots()
     axes.plot([0, 1], label="\u24b6 \n b")
     axes.set_yticks([0, 1], ["\u24b7", "b"])
-    axes.legend()
+    legend = axes.legend()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figures.write_picture(figure, str(tmp_path / "figure.png"))
+    assert legend.get_texts()[0].get_fontfamily()[1:] == ["STIXGeneral"]
