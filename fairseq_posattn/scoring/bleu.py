@@ -52,8 +52,9 @@ def language_by_script(lines: Iterable[str]) -> str | None:
         for word in UNICODE_WORD.findall(line)
         if word[0].isalpha()
     )
-    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
-    shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
+    kana, signs = scripts["HIRAGANA"] + scripts["KATAKANA"], scripts["CJK"]
+    is_japanese = kana > signs / 10  # Chinese has some in names
+    shares = {"zh": signs, "ja": is_japanese * (kana + signs), "ko": scripts["HANGUL"]}
     shares |= {language: scripts[script] for script, language in SCRIPTS.items()}
     language = max(shares, key=lambda name: shares[name])
     return language if 2 * shares[language] > scripts.total() else None

@@ -104,6 +104,7 @@ def test_the_script_selects_the_language():
     lines += ["点击 Settings 打开 Network Connections 面板。", "Python入門を読む"]
     languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", None, "zh", "ja"]
     assert [bleu.language_by_script([line]) for line in lines] == languages
+    assert bleu.language_by_script([*lines[:1] * 9, "鲜の每日"]) == "zh"
 
 
 def test_chrf_is_first_without_a_tokenizer(write, capsys):
