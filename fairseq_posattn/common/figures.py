@@ -64,7 +64,9 @@ def add_fonts(figure: Any) -> None:
     texts, names = figure.findobj(Text), []
     letters = {ord(letter) for text in texts for letter in text.get_text() if not letter.isspace()}
     letters -= get_font(findfont(FontProperties())).get_charmap().keys()
-    for font in fontManager.ttflist if letters else ():
+    for font in fontManager.ttflist:
+        if not letters:
+            break
         if font.style != "normal" or "LastResort" in font.name.replace(" ", ""):
             continue  # that font has boxes for all letters
         with suppress(OSError, RuntimeError):  # of a removed font, which stays in the cached list
