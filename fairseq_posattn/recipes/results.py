@@ -130,10 +130,7 @@ def _ranked(run: Run) -> tuple[Result, str]:
 
 
 def _summary(scores: Mapping[str, float]) -> str:
-    from fairseq_posattn.scoring.significance import digits_of  # deferred: it imports NumPy
-
-    shown = (f"{name} {round(value, digits_of(name)):g}" for name, value in scores.items())
-    return "test: " + ", ".join(shown)
+    return "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
 
 
 def _training_examples(run: Run) -> int | None:

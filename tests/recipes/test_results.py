@@ -239,7 +239,9 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
     folder = tmp_path / "popularity" / "seed1"
     folder.mkdir(parents=True)
     (folder / "ranking.json").write_text(json.dumps(result))
-    result = recorded(Run("A", folder, ("data /no", "seed 1", "rank popularity"), ()))
+    run = Run("A", folder, ("data /no", "seed 1", "rank popularity"), ())
+    assert record(run).startswith("test: auc 0.5, mrr 0.3301, ndcg5 0.2, ")
+    result = recorded(run)
     assert result["scores"] == {**scores, "skipped": 1}
     assert result["examples"] == {"train": None, "test": 10}
     (row,) = rows_of("da_transformer/table5_mind", folder.parent, ("auc", "mrr"))
