@@ -99,7 +99,13 @@ def count_left_out(
     longest = numpy.max([numpy.atleast_1d(dataset.size(index)) for index in long], axis=0)
     flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))
     trains = getattr(self.cfg, "train_subset", "train") in self.datasets
-    fix = f"to keep all: {flags}" if trains and flags else f"the model takes {max_positions} tokens"
+    if trains and flags:
+        fix = f"to keep all: {flags}"
+    else:
+        fix = f"the model takes {max_positions} tokens"
+        # fairseq-eval-lm makes blocks of 1024 tokens; fairseq-interactive has no data set
+        if self.datasets and hasattr(_settings(self), "sample_break_mode"):
+            fix += f"; to split them: --sample-break-mode none --tokens-per-sample {max_positions}"
     # fairseq-eval-lm would print a perplexity of 1; fairseq-interactive reads the next line
     if len(kept) == 0 and self.datasets:
         raise UsageError(f"{split}: {share} are too long; {fix}")
@@ -107,9 +113,13 @@ def count_left_out(
     return kept
 
 
+def _settings(task: Any) -> Any:
+    return task.cfg or getattr(task, "args", None)  # args of fairseq's older tasks
+
+
 def _lifted(task: Any, split: str, longest: Any) -> Iterator[tuple[str, int]]:
     """Yield options and the values that they need for examples of the ``longest`` sides."""
-    cfg = task.cfg or getattr(task, "args", None)  # args of fairseq's older tasks
+    cfg = _settings(task)
     sides = ("max_source_positions", "max_target_positions")
     side = "tokens_per_sample" if hasattr(cfg, "tokens_per_sample") else "max_positions"
     names = sides if hasattr(cfg, sides[0]) else (side,)

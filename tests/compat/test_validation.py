@@ -13,6 +13,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, RoundRobinZipDatasets,
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.logging import metrics
 from fairseq.tasks.fairseq_task import FairseqTask, LegacyFairseqTask
+from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.trainer import Trainer
 
@@ -153,6 +154,15 @@ def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplo
     assert line.endswith(" left out; the model takes (1024, 1024) tokens")
     with pytest.raises(UsageError, match=r"test: 1 of 1 examples .* too long; the model takes"):
         skipped(task, "test", ([2000], [9]), limits, None, caplog)
+
+
+def test_blocks_of_text_that_are_too_long_for_a_language_model_can_be_split(caplog):
+    """fairseq-eval-lm makes blocks of 1024 tokens, whatever the model takes."""
+    task = LanguageModelingTask(
+        SimpleNamespace(tokens_per_sample=1024, sample_break_mode="none"), None
+    )
+    line = filtered(task, "test", ([9, 833], [9, 9]), (64, 64), caplog)[1]
+    assert "; to split them: --sample-break-mode none --tokens-per-sample " in line
 
 
 def test_data_of_several_pairs_of_languages_are_filtered_as_by_fairseq(caplog):
