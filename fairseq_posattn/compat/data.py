@@ -199,7 +199,7 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
             raise UsageError(f"{name} holds token {beyond}: binarize with this dictionary")
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
-        fix = "options of 'posattn prepare' without --like change that"
+        fix = "prepare them with subwords or a larger dictionary, without --like"
         logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
