@@ -12,7 +12,7 @@ from fairseq_posattn.common.files import StrPath, read_limited, write_json
 NAME = "preparation.json"
 RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of their files
 # Metrics to minimize
-LOWER_IS_BETTER = frozenset(("loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"))
+LOWER_IS_BETTER = frozenset(("loss", "nll_loss", "ppl", "mse", "rmse", "mae", "ter", "skipped"))
 FIX = "prepare the data again"
 LIKE = "prepare it with posattn prepare ... own --like"
 SIDES = ("source", "target")  # languages of summaries
