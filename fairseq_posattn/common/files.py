@@ -162,12 +162,14 @@ def write_json(path: StrPath, content: Any, **options: Any) -> None:
         file.write(text.encode(errors="backslashreplace"))  # names of files in other encodings
 
 
-def files_in(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and of all folders in it, linked ones too."""
+def files_in(folder: Path, suffix: str = "") -> Iterator[Path]:
+    """Yield the files of a folder and of all folders in it, linked ones too, by their suffix."""
     for path, inner, names in os.walk(folder, followlinks=True):
         here = Path(os.path.realpath(path))  # links to it and above would be followed for ever
         inner[:] = [n for n in inner if not here.is_relative_to(os.path.realpath(here / n))]
-        yield from filter(Path.is_file, (Path(path, name) for name in names))
+        yield from filter(
+            Path.is_file, (Path(path, name) for name in names if name.endswith(suffix))
+        )
 
 
 def read_table(path: Path) -> Any:

@@ -272,8 +272,7 @@ def _check_plugin(source: Source, folder: Path) -> None:
     """Check that a folder for ``--user-dir`` loads this package, too."""
     if not (folder / "__init__.py").exists():
         source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
-    files = (path for path in files_in(folder) if path.suffix == ".py")
-    if not any(b"fairseq_posattn" in path.read_bytes() for path in files):
+    if not any(b"fairseq_posattn" in path.read_bytes() for path in files_in(folder, ".py")):
         fix = "add 'import fairseq_posattn' to its __init__.py"
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
 

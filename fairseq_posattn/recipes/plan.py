@@ -68,7 +68,7 @@ class Plan(ABC):
         # A line of the runs' settings about code beside the package: other code is another run.
         self.code: list[str] = []
         if recipe.user_dir:
-            files = (f for f in files_in(Path(self.user_dir)) if f.suffix == ".py")
+            files = files_in(Path(self.user_dir), ".py")
             self.code = [f"user-dir {self.user_dir} {digest_of(files, self.user_dir)[:8]}"]
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()

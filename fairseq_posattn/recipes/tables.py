@@ -130,7 +130,7 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
-        f"difference{_of_folds(comparison) * ('folds' in comparison)} from "
+        f"difference{_of_folds(comparison)} from "
         f"{comparison['with']}: n = {describe_counts(comparison)}, tested over "
         f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
         for comparison in compared.values()
@@ -151,7 +151,10 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
 
 
 def _of_folds(comparison: Comparison) -> str:
-    mean = " (macro F1: mean over folds)" if "macro_f1" in comparison["metrics"] else ""
+    """Return what the difference of cross-validated data is of; "" for other data."""
+    if "folds" not in comparison:
+        return ""
+    mean = " (macro F1: mean over folds)" * ("macro_f1" in comparison["metrics"])
     return f" in all folds together{mean}"
 
 
