@@ -42,7 +42,6 @@ class GenerationPlan(Plan):
     recipe: GenerationRecipe
 
     def __init__(self, recipe: GenerationRecipe, options: Options) -> None:
-        recipe = recipe.small or recipe if options.small else recipe
         settings = recipe.settings
         generated = f"numbers.{settings.source}-{settings.target}"
         data = options.root / "data-bin" / (settings.folder or settings.corpus)

@@ -107,7 +107,7 @@ class Options:
         "their outputs are merged in order (default: 1)",
         only=GenerationRecipe,
     )
-    small: bool = flag(False, "smaller models, for a CPU", only=GenerationRecipe, in_command=True)
+    small: bool = flag(False, "smaller models, for a CPU", in_command=True)
     checkpoint: str = flag(
         "",
         "checkpoint to score: best (by validation loss, validated every epoch), average (of the "
@@ -279,7 +279,7 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
         if not field.metadata or not isinstance(recipe, field.metadata.get("only", Recipe)):
             continue
         is_unused = recipe.custom and field.metadata.get("prepares")
-        if is_unused or field.name == "small" and getattr(recipe, "small", None) is None:
+        if is_unused or field.name == "small" and not recipe.small:
             continue
         for_argparse = field.metadata.keys() & {"metavar", "type", "choices"}
         settings = {**VALUES.get(field.type, {}), **{k: field.metadata[k] for k in for_argparse}}

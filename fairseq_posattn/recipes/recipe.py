@@ -76,6 +76,7 @@ class Recipe:
     title: str  # heading of the table
     about: str  # text for --help
     rows: tuple[Row, ...]
+    small: "Recipe | None" = field(default=None, kw_only=True)  # with smaller models, for --small
     # Of custom tables (custom.py):
     custom: bool = field(default=False, kw_only=True)  # on prepared data, which --tiny reads, too
     user_dir: str = field(default="", kw_only=True)  # --user-dir instead of the package
@@ -133,7 +134,6 @@ class GenerationRecipe(Recipe):
     settings: Generation
     locality: Locality | None = None  # measurements instead of scores
     prepares: bool = False  # prepare the data without --prepare, too
-    small: "GenerationRecipe | None" = None  # with smaller models, for --small
 
 
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"

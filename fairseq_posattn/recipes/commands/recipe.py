@@ -101,6 +101,7 @@ def find(name: str) -> Recipe:
 
 def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
     options = read_options(recipe, arguments, command, root)
+    recipe = recipe.small or recipe if options.small else recipe
     if isinstance(recipe, GenerationRecipe):
         return GenerationPlan(recipe, options)
     assert isinstance(recipe, ClassificationRecipe)

@@ -85,7 +85,7 @@ def read_paper(path: Path) -> Iterator[Recipe]:
         small = table.pop("small", None)
         name = name if "/" in name else f"{path.stem}/{name}"
         recipe = _recipe(name, table)
-        if small and isinstance(recipe, GenerationRecipe):
+        if small:
             small = {**table, **small, "flags": {**table["flags"], **small["flags"]}}
             recipe = replace(recipe, small=_recipe(name, small))
         yield recipe
