@@ -160,6 +160,19 @@ def test_fairseq_takes_every_row_of_classifiers(runs_of, dictionaries, name):
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
 
 
+def test_the_small_form_of_a_table_of_classifiers(runs_of):
+    """Its data, settings and seeds; recipes share models as in the full form."""
+    masks, fusion = (runs_of(f"mpsan/{t}", "--small") for t in ("table2_masks", "table3_fusion"))
+    full = runs_of("mpsan/table2_masks")
+    assert {run.name for run in masks} < {run.name for run in full}
+    assert len(full) / len(masks) == 10 / 3  # seeds
+    train = parsed(masks[0])
+    assert train.data == "/data/sst5_small"
+    assert (train.optimizer, train.max_epoch, train.encoder_hidden_dim) == ("adam", 15, 0)
+    small, shared, whole = ({run.folder for run in runs} for runs in (masks, fusion, full))
+    assert len(small & shared) == 2 * 3 and not small & whole
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--small"]])
 def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries, form):

@@ -68,7 +68,7 @@ def recipe_folders() -> dict[str, Path]:
     """Return the folder of each recipe's table, by title: recipe, or recipe and data set."""
     folders = {}
     for name, recipe in RECIPES.items():
-        for form in ("", "_small")[: 1 + bool(getattr(recipe, "small", None))]:
+        for form in ("", "_small")[: 1 + bool(recipe.small)]:
             options = ["--list", *(["--small"] if form else [])]
             for entry in make_plan(recipe, options, name, Path()).entries():
                 data = entry.table.rpartition(": ")[2]
