@@ -88,6 +88,14 @@ def _r(sums: Floats) -> float:
     return (count * xy - x * y) / scale**0.5 if scale > 0 else 0.0
 
 
+def is_number(text: str | float) -> bool:
+    """Return whether text is a finite number."""
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
 CORRELATION = OfSums(_r)
 ROOT_OF_MEAN = OfSums(lambda sums: float((sums[0] / sums[1]) ** 0.5))
 
@@ -99,12 +107,9 @@ def numeric_scores(
 
     Spearman's rho is Pearson's r of the ranks in the whole test set.
     """
-    try:
-        x, y = ([float(text) for text in texts] for texts in (predicted, right))
-    except ValueError:
+    if not all(map(is_number, [*predicted, *right])):
         return {}
-    if not all(map(isfinite, [*x, *y])):
-        return {}
+    x, y = (list(map(float, texts)) for texts in (predicted, right))
     from scipy.stats import rankdata  # slow to import
 
     errors = [a - b for a, b in zip(x, y, strict=True)]

@@ -188,12 +188,14 @@ def test_predicted_numbers_are_scored_as_numbers(write, as_json):
     assert "accuracy" in as_json("labels", classes)
 
 
+@pytest.mark.parametrize("file, row", [("y", 1), ("right", 2)])
 @pytest.mark.parametrize("other", ["", "nan"])
-def test_a_prediction_beside_numbers_that_is_none_is_an_error(other, write, capsys):
-    files = ["--predictions", write("x", ["1.1", "2.2", "3.1"]), "--references"]
-    files += [write("right", ["1", "2", "3"]), "--baseline", write("y", ["1.2", other, "2.9"])]
-    assert score("labels", files) == 1
-    assert f"y:2: {other!r} is not a number, as the references are" in capsys.readouterr().err
+def test_a_text_beside_numbers_that_is_none_is_an_error(other, file, row, write, capsys):
+    texts = {"x": ["1.1", "2.2", "3.1"], "right": ["1", "2", "3"], "y": ["1.2", "2.1", "2.9"]}
+    texts[file][row] = other
+    x, right, y = (write(name, lines) for name, lines in texts.items())
+    assert score("labels", ["--predictions", x, "--references", right, "--baseline", y]) == 1
+    assert f"{file}:{row + 1}: {other!r} is not a number, as most ref" in capsys.readouterr().err
 
 
 def test_scores_of_numbers_have_four_digits(write, capsys):

@@ -24,6 +24,7 @@ from fairseq_posattn.scoring.commands.score import FILES, plain_parser
 from fairseq_posattn.scoring.labels import (
     accuracy,
     correct,
+    is_number,
     macro_f1,
     mcnemar,
     numeric_scores,
@@ -59,17 +60,18 @@ def score(options: argparse.Namespace) -> Result:
             raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
     known = set(labels)
     others = sum(label not in known for label in runs[0])
-    numeric = [
-        numeric_scores(run, labels) if 2 * others > len(labels) else {} for run in runs + before
-    ]
-    if all(numeric):
-        return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
-    if 2 * others > len(labels) and numeric_scores(labels, labels):
-        for path, run in zip(paths, runs + before, strict=True):
-            bad = [n for n, text in enumerate(run) if not numeric_scores([text], [text])]
-            if 0 < len(bad) < len(run):
-                what = f"{run[bad[0]]!r} is not a number, as the references are"
-                raise UsageError(f"{path}:{bad[0] + 1}: {what}; remove the line in both files")
+    if 2 * others > len(labels):
+        texts = [labels, *runs, *before]
+        wrong = [[n for n, text in enumerate(lines) if not is_number(text)] for lines in texts]
+        if not any(wrong):
+            return _score_numbers(
+                *([numeric_scores(run, labels) for run in some] for some in (runs, before))
+            )
+        if 2 * len(wrong[0]) < len(labels):
+            for path, lines, rows in zip([options.references, *paths], texts, wrong, strict=True):
+                if 0 < len(rows) < len(lines):
+                    what = f"{lines[rows[0]]!r} is not a number, as most references are"
+                    raise UsageError(f"{path}:{rows[0] + 1}: {what}; remove the line in all files")
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     are_many = len(classes) > MOST_CLASSES
 
