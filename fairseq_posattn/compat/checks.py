@@ -15,7 +15,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-import numpy
 import torch
 from fairseq import utils
 from fairseq.data import data_utils
@@ -74,7 +73,6 @@ class Settings(dict[str, Any]):
         return self.get(name)
 
 
-NO_BATCH_SIZE = "the size of a batch is missing: give --max-tokens or --batch-size"
 NEEDS_GPU = (
     ": there is no GPU to train on in it; leave it out (in YAML: common.fp16=false or "
     "common.amp=false), or give --bf16 instead"
@@ -82,8 +80,6 @@ NEEDS_GPU = (
 
 
 def training_mistakes(s: Settings) -> Iterator[str]:
-    if s.max_tokens is None and s.batch_size is None:
-        yield NO_BATCH_SIZE
     if s.optimizer is None:
         yield "--optimizer is missing: give one, such as adam"
     if s.lr_scheduler == "inverse_sqrt" and s.warmup_updates == 0:
@@ -97,12 +93,8 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         reads = f"--task {s.task} reads the setting regression_target of a criterion"
         fix = "add 'regression_target: bool = False' to its dataclass"
         yield f"--criterion {s.criterion}: {reads}; {fix}"
-    if s.num_batch_buckets and not hasattr(numpy, "compat"):
-        yield "--num-batch-buckets: fairseq supports it with NumPy 1 only; leave it out"
     if s.eval_bleu:
         yield from join_mistakes("eval_bleu_remove_bpe", s.eval_bleu_remove_bpe)
-    if "adam_betas" in s and not _are_betas(s.adam_betas):
-        yield f"--adam-betas {s.adam_betas}: two numbers from 0 to below 1, such as '(0.9, 0.98)'"
     if isinstance(s.decoder_attention_heads, int):  # other encoders may have no heads
         for side in ("encoder", "decoder"):
             heads, width = s.get(f"{side}_attention_heads"), s.get(f"{side}_embed_dim")
@@ -113,8 +105,6 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--fp16" + NEEDS_GPU
     if s.amp and not has_gpu:
         yield "--amp" + NEEDS_GPU
-    if s.profile and not torch.cuda.is_available():
-        yield "--profile: it records CUDA, and there is no GPU; leave it out"
     if s.write_checkpoints_asynchronously and not find_spec("iopath"):
         yield "--write-checkpoints-asynchronously: it needs the package iopath; leave it out"
     processes = os.environ.get("WORLD_SIZE", "1")
@@ -122,19 +112,7 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         alone = "each process of torchrun would train alone and write the same files"
         fix = "start examples/distributed/torchrun.sh instead, or unset the variable"
         yield f"WORLD_SIZE={processes}: {alone}; {fix}"
-    if s.phase_ratio and not s.max_update:
-        yield "--phase-ratio: it divides --max-update, which is missing; give it"
-    if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
-        yield f"--save-dir {s.save_dir!r}: it must be a folder"
     yield from lines_of("mistakes", s)
-
-
-def _are_betas(value: Any) -> bool:
-    try:
-        numbers = ast.literal_eval(value) if isinstance(value, str) else tuple(value)
-        return len(numbers) == 2 and all(0 <= number < 1 for number in numbers)
-    except (ValueError, SyntaxError, TypeError):
-        return False
 
 
 def join_mistakes(name: str, symbol: str | None) -> Iterator[str]:
@@ -160,17 +138,10 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     for name in map(str, [key for key in overrides if key not in known]):
         yield f"--model-overrides {name!r}: no such setting; {nearest(name, known)}"
     is_interactive = "buffer_size" in s
-    if "," in (s.gen_subset or "") and not is_interactive:
-        yield f"--gen-subset {s.gen_subset}: it is one split; call the command for each"
     if "beam" not in s:
-        if "context_window" not in s and s.max_tokens is None and s.batch_size is None:
-            yield NO_BATCH_SIZE  # of fairseq-validate
         return
     if s.nbest > s.beam and not s.score_reference:
         yield f"--nbest {s.nbest}: a beam of {s.beam} has no more than {s.beam}; raise --beam"
-    if s.diverse_beam_groups and s.diverse_beam_groups > 0 and s.beam % s.diverse_beam_groups:
-        groups = f"--diverse-beam-groups {s.diverse_beam_groups}"
-        yield f"{groups}: --beam {s.beam} is no multiple of it; change one of them"
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield "--replace-unk: it needs --print-alignment hard; give it"
     if s.replace_unk is not None and (s.post_process if is_interactive else s.bpe or s.tokenizer):
@@ -178,12 +149,6 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
         joined = "join the subwords of the source before one is looked up"
         yield f"--replace-unk: {options} {joined}; leave them out"
     yield from join_mistakes("post_process", s.post_process)
-    if s.print_step and s.task != "translation_lev":
-        yield f"--print-step: --task {s.task} does not refine in steps; leave it out"
-    if s.score_reference and is_interactive:
-        yield "--score-reference: there are no references here; give it to fairseq-generate"
-    if s.constraints and not is_interactive:
-        yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 
 
 def check(settings: Mapping[str, Any]) -> None:
@@ -275,12 +240,6 @@ TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_ba
 # Tasks for whose data fairseq and the plugin have the only models; others may be a user's own.
 KNOWN_TASKS = {*TRANSLATION, "sentence_prediction", "language_modeling"}
 KNOWN_TASKS |= {"translation_multi_simple_epoch", "multilingual_translation"}
-# Options without which a task of fairseq fails.
-REQUIRED = {
-    "online_backtranslation": "mono_langs",
-    "translation_from_pretrained_bart": "langs",
-    "translation_multi_simple_epoch": "lang_pairs",
-}
 
 
 def registries() -> dict[str, Mapping[Any, type]]:
@@ -329,9 +288,6 @@ def check_names(settings: Mapping[str, Any]) -> None:
                 known = sorted(name for name in registries()[kind] if task in tasks_of(kind, name))
                 wrong = f"{flag(kind)} {settings[kind]}: it is not for --task {task}"
                 raise UsageError(f"{wrong}; give {' or '.join(known)}")
-    option = REQUIRED.get(task)
-    if option and not settings.get(option):
-        raise UsageError(f"--task {task}: it needs {flag(option)}; give it")
 
 
 def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:

@@ -211,19 +211,6 @@ KNOWN = {
     r"AssertionError: world size is (\d+) but have (\d+) available devices": (
         "--distributed-world-size {0}: there are {1} GPUs to train on; on a CPU give 1"
     ),
-    r"AssertionError: please specify steps or phase_ratio": (
-        "--lr-scheduler tri_stage: give --warmup-steps, --hold-steps and --decay-steps, or "
-        "--phase-ratio and --max-update"
-    ),
-    r"AssertionError: min_len cannot be larger than max_len": (
-        "--min-len is more than --max-len-a times the source's length plus --max-len-b: lower it, "
-        "or raise those"
-    ),
-    r"AssertionError: --replace-unk requires a raw text dataset": (
-        "--replace-unk: it needs the text of the data: give --dataset-impl raw, also to the "
-        "fairseq-preprocess that writes the data"
-    ),
-    r"ValueError: shard_id must be between": "--shard-id must be less than --num-shards",
     r"AssertionError: Sentences lengths should not exceed max_tokens=(\d+)": (
         "--max-tokens (or --max-tokens-valid) {0} is too small for a sentence: raise it, or leave "
         "out long sentences with --skip-invalid-size-inputs-valid-test and --max-source-positions"
@@ -248,13 +235,6 @@ KNOWN = {
     r"ValueError: Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other",
     r"FloatingPointError: (gradients are Nan/Inf|Minimum loss scale reached)": (
         "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm"
-    ),
-    r"ValueError: (?:Cannot combine manual lr and|warmup_init requires) relative_step": (
-        "--relative-step, --warmup-init: fairseq gives adafactor --lr, too, which excludes them; "
-        "leave them out"
-    ),
-    r"ConfigKeyError: Key 'default' is not in struct\s+full_key: groups\.default": (
-        "--optimizer composite: its groups are settings of a YAML file; name another optimizer"
     ),
     r"UnicodeDecodeError: 'utf-8' codec can't decode byte (\w+) in position (\d+)": (
         "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first"

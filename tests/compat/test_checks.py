@@ -22,7 +22,7 @@ from fairseq_posattn.training.criterions import CRITERIONS
 TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
 LOSS = "label_smoothed_cross_entropy"
 TRAIN |= {"criterion": LOSS, "optimizer": "adam", "max_tokens": 100}
-TRAIN |= {"save_dir": "checkpoints", "best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
+TRAIN |= {"best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
 CLASSIFY = TRAIN | {"arch": "mpsan_classifier", "task": "sentence_prediction"}
 CLASSIFY |= {"criterion": "sentence_classification", "decoder_attention_heads": None}
 STOCK = CLASSIFY | {"criterion": "sentence_prediction"}
@@ -30,10 +30,8 @@ TAG = TRAIN | {"arch": "posattn_tagger", "task": "sequence_tagging"}
 TAG |= {"criterion": "sequence_tagging", "decoder_attention_heads": None}
 GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print_alignment": "hard"}
 INTERACT = GENERATE | {"buffer_size": 1}
-EVALUATE = {"path": "x.pt", "context_window": 0, "task": "language_modeling"}
 HIGHEST, BLEU = {"maximize_best_checkpoint_metric": True}, {"eval_bleu": True}
 OURS = {"arch": "posattn_transformer"}
-BETAS = ("0.9", "(0.9, 1.5)", "(0.9 0.98)", "0.9,x")
 
 
 def metric(name, **others):
@@ -45,14 +43,12 @@ def metric(name, **others):
     [
         (TRAIN, {}),
         (TRAIN, {"decoder_embed_dim": 4}),
-        (TRAIN | OURS, {"task": "translation_multi_simple_epoch", "lang_pairs": "de-en"}),
+        (TRAIN | OURS, {"task": "translation_multi_simple_epoch"}),
         (TRAIN | OURS, {"task": "denoising"}),
         (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
         (TRAIN, {"attention_impl": "sdpa"}),
         (TRAIN, {"adaptive_softmax_cutoff": "10000,50000"}),  # a default of fairseq's LSTMs
         (TRAIN, BLEU | {"eval_bleu_remove_bpe": "wordpiece", "eval_bleu_detok": "space"}),
-        (TRAIN, {"adam_betas": "(0.9, 0.98)"}),
-        (TRAIN, {"adam_betas": "0.9,0.98"}),
         (TRAIN, {"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"}),
         (TRAIN, metric("ppl")),
         (TRAIN, metric("bleu") | BLEU | HIGHEST),
@@ -65,7 +61,7 @@ def metric(name, **others):
         (CLASSIFY, metric("rmse", criterion="rating_regression")),
         (TAG, metric("f1") | HIGHEST),
         (GENERATE, {"replace_unk": "@@ ", "post_process": "subword_nmt"}),
-        (INTERACT, {"replace_unk": "@@ ", "bpe": "subword_nmt", "constraints": "ordered"}),
+        (INTERACT, {"replace_unk": "@@ ", "bpe": "subword_nmt"}),
     ],
 )
 def test_good_settings_pass(settings, changed):
@@ -93,23 +89,17 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN | OURS, {"rope_base": 0.0}, "--rope-base 0.0: it must be more than 0"),
         (TRAIN, {"patience": -2}, "--patience -2: it must be 0 or more, or -1 for none"),
         (GENERATE, {"sampling_topp": 0.0}, "--sampling-topp 0.0: it must be more than 0 and up"),
-        (TRAIN, {"max_tokens": None}, "size of a batch is missing: give --max-tokens or --batch"),
         (TRAIN, {"optimizer": None}, "--optimizer is missing"),
         (TRAIN, BLEU | {"eval_bleu_remove_bpe": "bpe"}, "remove-bpe bpe: unknown; giv"),
         (TRAIN, {"eval_bleu_detok": "mose"}, "--eval-bleu-detok mose: unknown; .* are moses"),
-        *((TRAIN, {"adam_betas": text}, "--adam-betas .*: two numbers") for text in BETAS),
         (TRAIN, {"adaptive_softmax_cutoff": [9]}, "it needs --criterion adaptive_loss, not label"),
-        (TRAIN, {"num_batch_buckets": 4}, "--num-batch-buckets: .* NumPy 1"),
         (TRAIN, {"decoder_attention_heads": 3, "decoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
-        (TRAIN, {"profile": True}, "--profile: "),
         (TRAIN, {"keep_interval_updates_pattern": 0}, "-pattern 0: it must be 1 or more, or -1"),
         (TRAIN, {"write_checkpoints_asynchronously": True}, "-asynchronously: it needs .* iopath"),
-        (TRAIN, {"phase_ratio": "(0.2, 0.8, 0)", "max_update": 0}, "--phase-ratio: it div"),
-        (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
         (TRAIN | OURS, {"attention_impl": "sdpa"}, "sdpa: .* give auto"),
         (TRAIN | OURS, {"criterion": f"{LOSS}_with_alignment"}, f"reads attention .*give {LOSS}$"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
@@ -127,7 +117,6 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, {"arch": "cmlm_transformer_wmt_en_de"}, "it needs --task translation_lev, not tr"),
         (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
         (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_prediction or sentence_pair"),
-        (TRAIN, {"task": "online_backtranslation"}, "--task .*: it needs --mono-langs"),
         (TRAIN, metric("f1"), "f1: with --criterion label_smoothed_cross_entropy it is one of los"),
         (TRAIN, metric("bleu"), "bleu: give --eval-bleu, too"),
         (TRAIN, metric("accuracy"), "accuracy: give --report-accuracy, too"),
@@ -141,11 +130,6 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (GENERATE, {"replace_unk": "@@ ", "bpe": "subword_nmt"}, "--replace-unk: --bpe, .* join"),
         (INTERACT, {"replace_unk": "@@ ", "post_process": "x"}, "--post-process join the subwords"),
         (GENERATE, {"post_process": "bpe"}, "--post-process bpe: unknown; give subword_nmt"),
-        (GENERATE, {"print_step": True}, "--print-step: --task translation does not refine"),
-        (GENERATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
-        (EVALUATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
-        (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
-        (INTERACT, {"score_reference": True}, "--score-reference: there are no references here"),
     ],
 )
 def test_a_mistake_is_one_line(settings, changed, words):

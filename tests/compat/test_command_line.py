@@ -387,12 +387,6 @@ def raised(error, by_a_command=True):
         (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
         (ImportError("Please install editdistance"), "a package is missing: Please install"),
         (ImportError("Cannot find FSDP. Please install fairscale"), "a package is missing: Please"),
-        (ValueError("Cannot combine manual lr and relative_step options"), "--relative-step, --wa"),
-        (ValueError("warmup_init requires relative_step=True"), "--relative-step, --warmup-init: "),
-        (
-            ConfigKeyError("Key 'default' is not in struct\n    full_key: groups.default"),
-            "--optimizer",
-        ),
         (
             ValidationError(f"{WRONG}\n    full_key: encoder_layers\n"),
             "--encoder-layers x: it must",
