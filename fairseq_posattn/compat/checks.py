@@ -1,7 +1,6 @@
 """Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names."""
 
 import ast
-import glob
 import itertools
 import operator
 import os
@@ -158,19 +157,13 @@ def check(settings: Mapping[str, Any]) -> None:
         check_names(settings)
         for mistake in training_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        check_data(settings, ("train_subset",))
+        check_folders(settings)
         if not settings.get("disable_validation"):
             check_metric(settings)
-            check_data(settings, ("valid_subset",))
     elif "path" in settings:
         for mistake in generation_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        if "beam" not in settings and "context_window" not in settings:
-            check_data(settings, ("valid_subset",))
-        elif "buffer_size" in settings:
-            check_data(settings, ())  # dictionaries alone: interactive text
-        else:
-            check_data(settings, ("gen_subset",))
+        check_folders(settings)
 
 
 def check_ranges(settings: Mapping[str, Any]) -> None:
@@ -222,7 +215,7 @@ def declared_flags(settings: Mapping[str, Any]) -> dict[str, Field[Any]]:
     return {field.name: field for config in configs_of(settings) for field in fields(config)}
 
 
-# --- Names of architectures, tasks, criterions, metrics, languages and splits --------------------
+# --- Names of architectures, tasks, criterions and metrics, and the data --------------------------
 
 
 def flag(name: str) -> str:
@@ -354,70 +347,12 @@ def check_metric(settings: Mapping[str, Any]) -> None:
         raise UsageError(f"{metric}: the {fix} --maximize-best-checkpoint-metric")
 
 
-# By task, the files of dictionaries and of a split. A task with ``data_of`` reads another's.
-FILES = {
-    **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
-    "sentence_prediction": ("input0/dict.txt", "input0/{split}.*"),
-    "language_modeling": ("dict.txt", "{split}.*"),
-}
-
-
-def check_data(settings: Mapping[str, Any], subsets: tuple[str, ...]) -> None:
-    """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split."""
-    data, task = settings.get("data"), settings.get("task")
-    layout = getattr(TASK_REGISTRY.get(task), "data_of", task)
-    if not isinstance(data, str) or "://" in data or layout not in FILES:
-        return
-    folders = utils.split_paths(data)
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise UsageError(f"{folder or 'the data'}: there is no such folder; prepare the data")
-    folder, dictionary = folders[0], FILES[layout][0]
-    if not _glob(folder, dictionary):
-        others = (*TRANSLATION, "sentence_prediction")
-        other = next((other for other in others if _glob(folder, FILES[other][0])), None)
-        hint = f"; it is data of --task {other}" if other else ": prepare the data first"
-        raise UsageError(f"{folder} is not data of --task {task}: it has no {dictionary}{hint}")
-    pair = _languages(folder, settings) if task in TRANSLATION else ("", "")
-    for subset in subsets:
-        languages = pair if subset != "gen_subset" else pair[:1]  # translating needs the source
-        names = str(settings.get(subset) or "")
-        for split in filter(None, [names] if subset == "train_subset" else names.split(",")):
-            if not all(_splits(folder, layout, split, pair, language) for language in languages):
-                known = ", ".join(_splits(folder, layout, "*", pair, languages[-1]))
-                what = f"no such split{f' from {pair[0]} to {pair[1]}' if pair[0] else ''}"
-                raise UsageError(f"{flag(subset)} {split}: {folder} has {what}, only {known}")
-
-
-def _languages(folder: str, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return source and target, which fairseq infers from file names unless both are given."""
-    pair: tuple[Any, Any] = (settings.get("source_lang"), settings.get("target_lang"))
-    known = sorted(path.split(".")[-2] for path in _glob(folder, "dict.*.txt"))
-    for name, language in zip(("--source-lang", "--target-lang"), pair, strict=True):
-        if language not in (None, *known):
-            lacks = f"no dict.{language}.txt, only dictionaries of {', '.join(known)}"
-            raise UsageError(f"{name} {language}: {folder} has {lacks}")
-    if None not in pair:
-        return pair
-    guessed = tuple(data_utils.infer_language_pair(folder))
-    compared = zip(pair, guessed, strict=True)
-    if any(inferred is None or setting not in (None, inferred) for setting, inferred in compared):
-        both = f"give both --source-lang and --target-lang, of {', '.join(known)}"
-        raise UsageError(f"{folder}: its files do not name the pair of languages; {both}")
-    return guessed
-
-
-def _splits(
-    folder: str, layout: str, split: str, pair: tuple[str, str], language: str
-) -> list[str]:
-    """Return the names of the splits that match, in either order of the languages."""
-    name = split if split == "*" else glob.escape(split)
-    names = set()
-    for languages in (pair, pair[::-1]):
-        pattern = FILES[layout][1].format(split=name, pair="-".join(languages), language=language)
-        names |= {os.path.basename(path).split(".")[0] for path in _glob(folder, pattern)}
-    return sorted(names - {"dict", "preprocess"})  # preprocess.log
-
-
-def _glob(folder: str, pattern: str) -> list[str]:
-    return glob.glob(os.path.join(glob.escape(folder), pattern))
+def check_folders(settings: Mapping[str, Any]) -> None:
+    """Raise UsageError for a missing folder of the data: fairseq reads the next in each epoch."""
+    data = settings.get("data")
+    if isinstance(data, str) and "://" not in data and is_known_task(settings.get("task")):
+        for folder in utils.split_paths(data):
+            if not os.path.isdir(folder):
+                raise UsageError(
+                    f"{folder or 'the data'}: there is no such folder; prepare the data"
+                )

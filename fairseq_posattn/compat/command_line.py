@@ -226,9 +226,11 @@ KNOWN = {
     r"FileExistsError: (.*\bdict\.[\w-]+\.txt)$": (
         "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir"
     ),
-    r"FileNotFoundError: Dataset not found: (\w+) \((.*)\)": (
-        "{1} has no split {0} in this format: leave out --dataset-impl, or prepare the data with it"
+    r"FileNotFoundError: Dataset not found: (.*) \((.*)\)": (
+        "{1} has no split {0} of this task and these languages, or in another format: leave out "
+        "--dataset-impl, or prepare the data with it"
     ),
+    r"AssertionError: could not find dataset: (.*)": "{0}: there is no such binarized data",
     # of --scoring, --bpe or --ddp-backend
     r"ImportError: (?:Cannot find \w+\. )?(Please install .*)": "a package is missing: {0}",
     r"OSError: Model file not found: (.*)": "{0}: there is no such checkpoint",

@@ -26,7 +26,6 @@ from torch import Tensor
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
-from fairseq_posattn.compat.checks import check_data
 from fairseq_posattn.compat.patching import Function, around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.languages import code_of
@@ -266,11 +265,18 @@ def tokenize_by_manifest(init: Function, self: Any, cfg: Any, task: Any, models:
 
 
 def read_languages(cfg: Any) -> None:
-    """Read unnamed languages from the data's manifest; fairseq infers them from sentences."""
-    if None in (cfg.source_lang, cfg.target_lang):
-        record = manifest.read(utils.split_paths(cfg.data)[0])
-        if record is not None and len(record.languages) == 2:
-            cfg.source_lang, cfg.target_lang = record.languages
-        else:  # fairseq's message does not tell what to do
-            languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
-            check_data({"data": cfg.data, "task": "translation", **languages}, ())
+    """Read unnamed languages from the data's manifest; fairseq infers them from sentences.
+
+    They must agree with a named one, which fairseq replaces silently.
+    """
+    named = cfg.source_lang, cfg.target_lang
+    if None in named:
+        folder = utils.split_paths(cfg.data)[0]
+        record = manifest.read(folder)
+        recorded = record.languages if record else ()
+        pair = recorded if len(recorded) == 2 else data_utils.infer_language_pair(folder)
+        compared = zip(named, pair, strict=True)
+        if any(known is None or language not in (None, known) for language, known in compared):
+            fix = "give both --source-lang and --target-lang"
+            raise UsageError(f"{folder}: its files do not name the pair of languages; {fix}")
+        cfg.source_lang, cfg.target_lang = pair

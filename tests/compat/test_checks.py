@@ -16,7 +16,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import checks
-from fairseq_posattn.compat.checks import RANGES, check, check_data, check_ranges
+from fairseq_posattn.compat.checks import RANGES, check, check_ranges
 from fairseq_posattn.training.criterions import CRITERIONS
 
 TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
@@ -206,46 +206,10 @@ def test_criterions_log_the_listed_metrics(name):
     assert {*checks.metrics_of(name)} - {"bleu"} <= {*logged}
 
 
-# --- The folder of the data -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path):
-    names = ["dict.de.txt", "dict.en.txt", "dict.fr.txt", "mono.de-en.de.idx"]
-    names += [f"{split}.de-en.{side}.idx" for split in ("train", "test") for side in ("de", "en")]
-    for name in names:
-        (tmp_path / name).touch()
-    return tmp_path
-
-
-def test_data_that_exists_passes(folder):
-    base = {"data": str(folder), "task": "translation", "gen_subset": "test"}
-    for changed in (
-        {"source_lang": "de", "target_lang": "en"},
-        {"source_lang": "en", "target_lang": "de"},  # fairseq reads either name
-        {"source_lang": "de"},
-        {"gen_subset": "mono"},  # translating needs the source only
-        {"gen_subset": "train,test"},
-        {"task": "nonesuch", "gen_subset": "dev"},  # other tasks are not checked
-    ):
-        check_data(base | changed, ("gen_subset",))
-
-
-@pytest.mark.parametrize(
-    "changed, subset, words",
-    [
-        ({"source_lang": "it"}, "gen_subset", "it: .* has no dict.it.txt, only dictionaries of de"),
-        ({"target_lang": "fr"}, "gen_subset", "do not name the pair .* give both --source-lang"),
-        ({"source_lang": "de", "target_lang": "fr"}, "gen_subset", "no such split from de to fr"),
-        ({"gen_subset": "dev"}, "gen_subset", "--gen-subset dev: .* only mono, test, train"),
-        ({"gen_subset": "t*"}, "gen_subset", r"--gen-subset t\*: .* has no such split"),
-        ({"train_subset": "mono"}, "train_subset", "--train-subset mono: .* only test, train$"),
-        ({"train_subset": "train,test"}, "train_subset", "--train-subset train,test: .* only test"),
-        ({"data": ""}, "gen_subset", "the data: there is no such folder"),
-        ({"task": "sentence_prediction"}, "gen_subset", "dict.txt; it is data of --task transla"),
-    ],
-)
-def test_missing_data_is_one_line(folder, changed, subset, words):
-    settings = {"data": str(folder), "task": "translation", "gen_subset": "test"} | changed
-    with pytest.raises(UsageError, match=words):
-        check_data(settings, (subset,))
+@pytest.mark.parametrize("data", ["", "gone", "FOLDER:gone"])
+def test_a_missing_folder_is_named_before_training(tmp_path, data):
+    check(TRAIN | {"data": f"{tmp_path}:{tmp_path}"})
+    check(TRAIN | {"data": "gone", "task": "dummy_mt"})
+    name = "gone" if data else "the data"
+    with pytest.raises(UsageError, match=f"^{name}: there is no such folder; prepare the data$"):
+        check(TRAIN | {"data": data.replace("FOLDER", str(tmp_path))})

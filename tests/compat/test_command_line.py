@@ -381,10 +381,8 @@ def raised(error, by_a_command=True):
         (AssertionError("world size is 2 but have 0 available devices"), "--distributed-world-s"),
         (ValueError("--share-all-embeddings requires a joined dictionary"), "--share-all-embed"),
         (Exception("Not so. Please use `--ddp-backend=legacy_ddp`"), "Not so. Please use `--ddp"),
-        (AssertionError("please specify steps or phase_ratio"), "--lr-scheduler tri_stage: give"),
-        (AssertionError("min_len cannot be larger than max_len, please"), "--min-len is more tha"),
-        (AssertionError("--replace-unk requires a raw text dataset"), "--replace-unk: it needs"),
-        (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
+        (FileNotFoundError("Dataset not found: a,b (bin)"), "bin has no split a,b of this task"),
+        (AssertionError("could not find dataset: bin/input0/dev"), "bin/input0/dev: there is no"),
         (ImportError("Please install editdistance"), "a package is missing: Please install"),
         (ImportError("Cannot find FSDP. Please install fairscale"), "a package is missing: Please"),
         (

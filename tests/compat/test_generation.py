@@ -295,6 +295,17 @@ def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
 
 
+def test_named_languages_agree_with_the_files(folder, restore):
+    """fairseq replaces both languages, if one of them is missing."""
+    (folder / manifest.NAME).unlink()
+    (folder / "test.de-en.de.idx").touch()
+    assert load(folder, source_lang="de").task.cfg.target_lang == "en"
+    with pytest.raises(UsageError, match="files do not name the pair of languages; give both"):
+        load(folder, source_lang="en")
+    restore(TranslationTask, "setup_task")
+    assert load(folder, source_lang="en").task.cfg.source_lang == "de"
+
+
 @pytest.mark.parametrize("has_flag", [True, False])
 def test_sacrebleu_selects_the_scorer(has_flag):
     args = ["data", "--path", "model.pt", *["--sacrebleu"] * has_flag]

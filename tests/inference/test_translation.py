@@ -384,7 +384,7 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
             "summarizes from left to right; it was trained with --task sentence_prediction",
         ),
-        ((), {"data": FIXTURE}, "is not data of --task translation: it has no dict.*.txt"),
+        ((), {"data": FIXTURE}, f"{FIXTURE}: its files do not name the pair of languages; give bo"),
         (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
