@@ -22,9 +22,8 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
 from hydra._internal import utils as hydra_utils
 from hydra.core.utils import JobReturn
-from hydra.errors import CompactHydraException, OverrideParseException
+from hydra.errors import CompactHydraException
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
@@ -306,24 +305,5 @@ def raise_error_of_settings(func: Callable[[], Any]) -> Any:
     try:
         return func()
     except (CompactHydraException, MarkedYAMLError) as error:
-        raise UsageError(describe(error)) from error
-
-
-def describe(error: CompactHydraException | MarkedYAMLError) -> str:
-    """Return a line with the location and the cause of an error in a YAML file or an override."""
-    if isinstance(error, MarkedYAMLError):
-        mark = error.problem_mark
-        return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"
-    if isinstance(error, OverrideParseException):
-        return f"{error.override}: it must be NAME=VALUE: {' '.join(str(error).split())}"
-    first, *advice = str(error).splitlines()
-    cause = error.__cause__
-    if not isinstance(cause, OmegaConfBaseException):
-        return first
-    line = f"{first.removesuffix('.')}: {str(cause).splitlines()[0]}"
-    if "is not in struct" in line:  # a group without fixed names, such as the model's
-        return f"{line}; {' '.join(advice)}"
-    if "is not a ListConfig" in line:
-        return f"{line[:-1]}; write a list in brackets, such as [1,2]"
-    known = isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and list(cause.parent_node)
-    return f"{line}; {nearest(str(cause.key), known)}" if known else line
+        reason = f"{getattr(error, 'override', '')} {error} {error.__cause__ or ''}"
+        raise UsageError(" ".join(reason.split())) from error

@@ -18,7 +18,7 @@ from fairseq.tasks.translation import TranslationTask
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, ValidationError
+from omegaconf.errors import ConfigAttributeError, ValidationError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
@@ -120,14 +120,11 @@ def test_hydra_raises_the_error_of_its_program(capsys):
 @pytest.mark.parametrize(
     "text, override, line",
     [
-        ("", "optimization.max_updates=3", "Key 'max_updates' .* the nearest are max_update, .*"),
-        ("", "optimization.lr=[1", "optimization.lr=.1: it must be NAME=VALUE: .*"),
-        ("", "optimization.lr='1,2'", ".*lr='1,2': .*; write a list in brackets, such as .1,2."),
-        ("", "optimization.max_update=x", ".*max_update=x: Value 'x' of type 'str' could not .*"),
-        ("checkpoint: {savedir: a}", "", "Error merging 'mine' .* the nearest are save_dir, .*"),
-        ("model: {_name: x}", "model.dropout=1", ".* To append .* use [+]model.dropout=1"),
-        ("defaults: [{optimiser: adam}]", "", "In 'mine': Could not find 'optimiser/adam'"),
-        ("task:\n  a: b\n c: d", "", r".*mine.yaml:3: this is not YAML: .*"),
+        ("", "optimization.max_updates=3", "optimization.max_updates=3 Key 'max_updates' not in"),
+        ("", "optimization.lr=[1", r"optimization.lr=\[1 no viable alternative at input"),
+        ("", "optimization.lr='1,2'", "lr='1,2' Invalid value assigned: str is not a ListConfig"),
+        ("checkpoint: {savedir: a}", "", "merging 'mine' .* 'savedir' not in 'CheckpointConfig'"),
+        ("task:\n  a: b\n c: d", "", r"found '<block mapping start>' in .*mine.yaml\", line 3,"),
     ],
 )
 def test_an_error_of_hydra_is_one_line(tmp_path, monkeypatch, capsys, text, override, line):
