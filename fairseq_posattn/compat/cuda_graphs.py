@@ -1,8 +1,6 @@
-"""Forward and backward passes of training as CUDA graphs.
+"""Forward and backward passes of training as CUDA graphs: one launch of all kernels of a batch.
 
-A graph is one launch of all kernels of a batch. Without it the host launches each, which takes
-longer than the kernels themselves unless batches are large. A graph serves one shape of a batch;
-with ``--required-seq-len-multiple 8`` there are few.
+A graph serves one shape of a batch; with ``--required-seq-len-multiple 8`` there are few.
 """
 
 import contextlib

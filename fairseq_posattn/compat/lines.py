@@ -1,7 +1,6 @@
 """Line ends of the text that fairseq reads: ``\\n`` and ``\\r\\n``, as everywhere in the package.
 
-Python's text files also end lines at a lone carriage return. A return within a sentence shifts
-all following pairs of parallel files.
+A lone carriage return, which ends lines in Python's text files, would shift all following pairs.
 """
 
 from collections.abc import Iterator
@@ -16,10 +15,8 @@ from fairseq_posattn.compat.patching import instead, interactive_loop, preproces
 from fairseq_posattn.text.lines import file_lines, one_line
 
 # Modules that open text files. The chunks that several workers read are cut by the first.
-READERS = (
-    *(file_chunker_utils, dictionary, indexed_dataset, utils),
-    *(sentence_prediction, sentence_ranking),
-)
+READERS = (file_chunker_utils, dictionary, indexed_dataset, utils)
+READERS += (sentence_prediction, sentence_ranking)
 
 
 def open_text(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:

@@ -382,7 +382,10 @@ def note_batches(
     self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
     iterator = get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
     note_epoch_of_batches(self, dataset, iterator)
-    renew_processes(iterator)
+    if depends_on_epoch(iterator.dataset):
+        # fairseq 0.12.3 starts the processes that load data once: they would not learn the epoch,
+        # and masks of language models and sampled news never change.
+        iterator.reuse_dataloader = iterator.persistent_workers = False
     return iterator
 
 
@@ -390,15 +393,6 @@ def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
     """Note the epoch whose seed made the batches that are reused; some tasks make them anew."""
     if task.dataset_to_epoch_iter.get(dataset) is iterator and not callable(iterator.batch_sampler):
         vars(iterator).setdefault(EPOCH, iterator.epoch)
-
-
-def renew_processes(iterator: Any) -> None:
-    """Start the processes that load data anew in each epoch if the data depend on it.
-
-    fairseq 0.12.3 starts them once: masks of language models and sampled news never change.
-    """
-    if depends_on_epoch(iterator.dataset):
-        iterator.reuse_dataloader = iterator.persistent_workers = False
 
 
 def depends_on_epoch(dataset: Any) -> bool:

@@ -1,7 +1,6 @@
-"""Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
+"""Saving of checkpoints: each is complete or absent, and belongs to one run.
 
-After SIGTERM or Ctrl-C, in one of several processes, the current update is finished, with its
-validation if due, and ``checkpoint_last.pt`` is written. A further Ctrl-C ends at once.
+After a signal the update is finished and ``checkpoint_last.pt`` written; Ctrl-C again ends at once.
 """
 
 import contextlib

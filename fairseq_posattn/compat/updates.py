@@ -83,20 +83,18 @@ class FusedAdam(Adam):
         for group in self.param_groups:
             by_step = defaultdict(list)
             for parameter in group["params"]:
-                if parameter.grad is not None:
-                    by_step[self._count_step(parameter)].append(parameter)
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                state["step"] = state.get("step", 0) + 1
+                for moment in ("exp_avg", "exp_avg_sq"):
+                    if moment not in state:
+                        state[moment] = torch.zeros_like(parameter.data)
+                    # a loaded one may be elsewhere
+                    state[moment] = state[moment].to(parameter.device, torch.float32)
+                by_step[state["step"]].append(parameter)
             for number, parameters in by_step.items():
                 self._step(parameters, number, group)
-
-    def _count_step(self, parameter: Tensor) -> int:
-        """Initialize or convert the state of a parameter; return the number of this step."""
-        state = self.state[parameter]
-        state["step"] = state.get("step", 0) + 1
-        for moment in ("exp_avg", "exp_avg_sq"):
-            if moment not in state:
-                state[moment] = torch.zeros_like(parameter.data)
-            state[moment] = state[moment].to(parameter.device, torch.float32)  # may be loaded
-        return state["step"]
 
     def _step(self, parameters: list[Any], number: int, group: dict[str, Any]) -> None:
         """Step parameters for the ``number``-th time."""
