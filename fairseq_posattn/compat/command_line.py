@@ -105,8 +105,6 @@ def explain_command_line(parser: ArgumentParser) -> Iterator[None]:
         if not error.args:
             raise UsageError("--arch is missing: name the model's architecture") from None
         raise
-    except SyntaxError as error:  # of a list, which fairseq reads as Python
-        raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
 
 
 @around(training_loop, "add_defaults")
@@ -122,8 +120,8 @@ def check_config(cfg: Any) -> None:
     settings: dict[str, Any] = {}  # by the names of their flags
     groups: Any = OmegaConf.to_container(cfg, resolve=False)
     for group, values in groups.items():
-        if isinstance(values, Namespace):  # fairseq has no dataclass for it
-            values = vars(values)
+        # a namespace, where fairseq has no dataclass
+        values = vars(values) if isinstance(values, Namespace) else values
         if isinstance(values, dict) and group not in OTHER_COMMANDS:
             settings["arch" if group == "model" else group] = values.get("_name")
             settings.update(_flat(values))

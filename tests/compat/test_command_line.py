@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import sys
 from argparse import Namespace
 from dataclasses import fields
@@ -177,122 +178,105 @@ def test_options_of_bleu_that_are_no_dictionary_are_one_line(text):
 
 
 LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
+RELU, MAPS = {"map_activation": "relu"}, {"dropout_places": "maps"}
+DA, PLAIN = "da_transformer_classifier", "posattn_transformer"
+CONSTANT = {"encoder_sublayers": "mtsa,ffn", "mtsa_source_layers": 0, "mtsa_divide_source": True}
 
 
 @pytest.mark.parametrize(
-    "arch, options, lines",
+    "arch, options, line",
     [
-        ("dman_iwslt_de_en", {"dman_max_distance": 3, "dropout": 0.3}, []),
         (
             "dman_iwslt_de_en",
             {"mtsa_masks": "none"},
-            ["--mtsa-masks none changes nothing: it is for mtsa, and this model has cross, dman, "],
+            "mtsa-masks none .*: it is for mtsa, and this",
         ),
-        ("mpsan_classifier", HEADS, ["--encoder-attention-heads 8 changes nothing: it is for tra"]),
+        ("mpsan_classifier", HEADS, "encoder-attention-heads 8 .*: it is for transformer, "),
         (
             "mpsan_classifier",
             {"encoder": "none", "encoder_hidden_dim": 8},
-            ["--encoder-hidden-dim 8 changes nothing: there is --encoder none"],
+            "encoder-hidden-dim 8 .*: there is --encoder none",
         ),
+        (DA, RELU, "map-activation relu .*: it is for --encoder mtsa, mpsan, disan, bi_blosan, "),
+        (DA, MAPS, "dropout-places maps .*: it is for --encoder mtsa, mpsan, disan, bi_blosan, "),
+        ("dman_iwslt_de_en", {"min_params_to_wrap": 9}, "min-params-to-wrap 9 "),
+        ("cspan_classifier", {"pooling": "mean", "pooling_queries": 8}, "pooling-queries 8 "),
         (
-            "da_transformer_classifier",
-            {"map_activation": "relu"},
-            ["--map-activation relu changes nothing: it is for --encoder mtsa, mpsan, disan, bi_b"],
-        ),
-        ("da_transformer_classifier", {"map_activation": "relu", "head_dim": 8}, []),
-        ("da_transformer_classifier", {"map_activation": "relu", "head_highway_layers": 1}, []),
-        (
-            "da_transformer_classifier",
-            {"dropout_places": "maps"},
-            ["--dropout-places maps changes nothing: it is for --encoder mtsa, mpsan, disan, bi_b"],
-        ),
-        ("da_transformer_classifier", {"dropout_places": "maps", "head_highway_layers": 1}, []),
-        ("mtsa_classifier", {"dropout_places": "maps"}, []),
-        ("dman_iwslt_de_en", {"min_params_to_wrap": 9}, ["--min-params-to-wrap 9 changes nothing"]),
-        ("mtsa_classifier", {"map_activation": "relu"}, []),
-        ("multi_head_classifier", HEADS, []),
-        ("transformer", HEADS, []),
-        ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}, []),  # the default
-        ("cspan_classifier", {"pooling": "mean", "pooling_queries": 8}, ["--pooling-queries 8 "]),
-        ("posattn_transformer", LEARNED, []),
-        ("posattn_transformer", {"encoder_sublayers": "san, rope, ffn", "rope_base": 5.0}, []),
-        (
-            "posattn_transformer",
+            PLAIN,
             LEARNED | {"encoder_sublayers": "san, rpr, ffn"},
-            ["--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no pos"],
+            "encoder-learned-pos True .*: --encoder-sublayers has rpr, and no position embeddings",
         ),
-        ("posattn_transformer", LEARNED | {"decoder_sublayers": "rpr,cross,ffn"}, []),
         (
-            "posattn_transformer",
+            PLAIN,
             LEARNED | {"no_token_positional_embeddings": True},
-            ["--encoder-learned-pos True changes nothing: there is --no-token-positional-embedd"],
+            "encoder-learned-pos True .*: there is --no-token-positional-embeddings",
         ),
-        ("da_transformer_summarization", {}, []),
-        ("dman_iwslt_de_en", {"heads_activation": "relu", "heads_dropout": 0.1}, []),
-        ("mtsa_classifier", {"heads_dropout": 0.1}, ["--heads-dropout 0.1 changes nothing: it i"]),
-        ("mtsa_classifier", {"mtsa_scores": "none"}, []),
-        (
-            "dman_classifier",
-            {"encoder_sublayers": "mtsa,ffn", "mtsa_scores": "none", "no_attention_bias": True},
-            [
-                "--no-attention-bias True changes nothing: it is for attention, --encoder mtsa, "
-                "and this model has --encoder transformer, ffn, mtsa, transformer",
-                "--mtsa-scores none changes nothing: it is for --encoder mtsa, and this model has",
-            ],
-        ),
-        ("dman_classifier", {"sentence_ends": "."}, ["--sentence-ends . changes nothing: it is f"]),
-        ("han_classifier", {"sentence_ends": "."}, []),
-        (
-            "da_transformer_classifier",
-            {"da_clip_threshold": 3.0},
-            ["--da-clip-threshold 3.0 changes nothing: it is for --da-mapping clip, and this "],
-        ),
-        ("da_transformer_classifier", {"da_clip_threshold": 3.0, "da_mapping": "clip"}, []),
+        ("mtsa_classifier", {"heads_dropout": 0.1}, "heads-dropout 0.1 .*: it is for transformer"),
+        ("dman_classifier", {"sentence_ends": "."}, "sentence-ends . .*: it is for "),
+        (DA, {"da_clip_threshold": 3.0}, "da-clip-threshold 3.0 .*: it is for --da-mapping clip, "),
         (
             "cspan_classifier",
-            {"cspan_fusion": "none", "cspan_no_residual": True, "lstm_layers": 2},
-            [
-                "--cspan-no-residual True changes nothing: there is --cspan-fusion none",
-                "--lstm-layers 2 changes nothing: there is --cspan-fusion none",
-            ],
+            {"cspan_fusion": "none", "lstm_layers": 2},
+            "lstm-layers 2 .*: there is --cspan-fusion none",
         ),
-        ("cspan_classifier", {"cspan_fusion": "parallel", "lstm_layers": 2}, []),
-        ("cspan_big_classifier", {"cspan_fusion": "none", "lstm_layers": 3}, []),  # the preset's
-        (
-            "posattn_transformer",
-            {"encoder_sublayers": "mtsa,ffn", "mtsa_source_layers": 0, "mtsa_divide_source": True},
-            ["--mtsa-divide-source True changes nothing: there is --mtsa-source-layers 0"],
-        ),
+        (PLAIN, CONSTANT, "mtsa-divide-source True .*: there is --mtsa-source-layers 0"),
         (
             "mtsa_classifier",
             {"mtsa_source_bias": 5.0},
-            ["--mtsa-source-bias 5.0 changes nothing: there is --mtsa-source-scale identity"],
+            "mtsa-source-bias 5.0 .*: there is --mtsa-source-scale identity",
         ),
-        ("mtsa_classifier", {"mtsa_source_bias": 5.0, "mtsa_source_scale": "log_sigmoid"}, []),
         (
             "posattn_classifier",
             {"encoder": "none", "ngram_buckets": 8},
-            ["--ngram-buckets 8 changes nothing: there is --word-ngrams 1"],
+            "ngram-buckets 8 .*: there is --word-ngrams 1",
         ),
-        ("posattn_classifier", {"encoder": "none", "ngram_buckets": 8, "word_ngrams": 2}, []),
-        ("cspan_classifier", {"rpr_max_distance": 3}, ["--rpr-max-distance 3 changes nothing: it"]),
         (
-            "posattn_transformer",
-            {"adaptive_softmax_cutoff": [50], "share_decoder_input_output_embed": True},
-            ["--share-decoder-input-output-embed changes nothing: an adaptive softmax"],
+            "dman_classifier",
+            {"encoder_sublayers": "mtsa,ffn", "no_attention_bias": True},
+            "no-attention-bias True .*: it is for attention, --encoder mtsa, and this model has ",
         ),
-        ("posattn_transformer", {"share_decoder_input_output_embed": True}, []),
+        (
+            PLAIN,
+            {"adaptive_softmax_cutoff": [50], "share_decoder_input_output_embed": True},
+            "share-decoder-input-output-embed .*: an adaptive softmax",
+        ),
         (
             "posattn_classifier",
             {"encoder_sublayers": "rope,ffn", "embedding_scale": "sqrt"},
-            ["--embedding-scale sqrt changes nothing: --encoder-sublayers has rope, and no pos"],
+            "embedding-scale sqrt .*: --encoder-sublayers has rope, and no position embeddings",
         ),
     ],
 )
-def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines):
-    reported = list(lines_of("warnings", {"arch": arch, **options}))
-    assert len(reported) == len(lines)
-    assert all(map(str.startswith, reported, lines))
+def test_an_option_that_the_model_does_not_read_is_reported(arch, options, line):
+    (reported,) = lines_of("warnings", {"arch": arch, **options})
+    assert re.match(f"--{line.replace(' .*', ' changes nothing', 1)}", reported)
+
+
+@pytest.mark.parametrize(
+    "arch, options",
+    [
+        ("dman_iwslt_de_en", {"dman_max_distance": 3, "dropout": 0.3}),
+        ("dman_iwslt_de_en", {"heads_activation": "relu", "heads_dropout": 0.1}),
+        (DA, RELU | {"head_dim": 8}),
+        (DA, RELU | {"head_highway_layers": 1}),
+        (DA, MAPS | {"head_highway_layers": 1}),
+        (DA, {"da_clip_threshold": 3.0, "da_mapping": "clip"}),
+        ("mtsa_classifier", MAPS | RELU | {"mtsa_scores": "none"}),
+        ("mtsa_classifier", {"mtsa_source_bias": 5.0, "mtsa_source_scale": "log_sigmoid"}),
+        ("multi_head_classifier", HEADS),
+        ("transformer", HEADS),
+        ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}),  # the default
+        ("cspan_classifier", {"cspan_fusion": "parallel", "lstm_layers": 2}),
+        ("cspan_big_classifier", {"cspan_fusion": "none", "lstm_layers": 3}),  # the preset's
+        (PLAIN, LEARNED | {"share_decoder_input_output_embed": True}),
+        (PLAIN, LEARNED | {"decoder_sublayers": "rpr,cross,ffn"}),
+        (PLAIN, {"encoder_sublayers": "san, rope, ffn", "rope_base": 5.0}),
+        ("han_classifier", {"sentence_ends": "."}),
+        ("posattn_classifier", {"encoder": "none", "ngram_buckets": 8, "word_ngrams": 2}),
+    ],
+)
+def test_an_option_that_the_model_reads_is_not_reported(arch, options):
+    assert not list(lines_of("warnings", {"arch": arch, **options}))
 
 
 def test_an_architecture_of_the_user_is_checked_as_its_model():
