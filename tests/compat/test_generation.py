@@ -182,24 +182,21 @@ class RefiningModel(FairseqNATModel):
         return 9
 
 
-def test_a_language_model_that_is_none_is_refused():
-    with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
-        SequenceGenerator([RefiningModel()], Dictionary(), lm_model=torch.nn.Linear(1, 1))
-
-
-def test_a_language_model_with_other_numbers_of_words_is_refused():
+def test_models_that_a_search_cannot_use_are_refused():
     numbered, others = Dictionary(), Dictionary()
     for dictionary, words in ((numbered, "ab"), (others, "ba")):
         for word in words:
             dictionary.add_symbol(word)
-    model = FairseqLanguageModel(FairseqDecoder(others))
-    with pytest.raises(UsageError, match="--lm-path: its dictionary differs from the target"):
-        SequenceGenerator([RefiningModel()], numbered, lm_model=model)
-
-
-def test_a_model_that_refines_translations_needs_its_task():
-    with pytest.raises(UsageError, match="give --task translation_lev"):
-        SequenceGenerator([RefiningModel()], Dictionary())
+    for language_model, words in (
+        (torch.nn.Linear(1, 1), "--lm-path: a Linear is no language model"),
+        (
+            FairseqLanguageModel(FairseqDecoder(others)),
+            "--lm-path: its dictionary differs from the target",
+        ),
+        (None, "give --task translation_lev"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            SequenceGenerator([RefiningModel()], numbered, lm_model=language_model)
 
 
 def test_an_lstm_pads_its_outputs_as_the_source(restore):
@@ -297,11 +294,13 @@ def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder
 
 def test_named_languages_agree_with_the_files(folder, restore):
     """fairseq replaces both languages, if one of them is missing."""
-    (folder / manifest.NAME).unlink()
     (folder / "test.de-en.de.idx").touch()
-    assert load(folder, source_lang="de").task.cfg.target_lang == "en"
-    with pytest.raises(UsageError, match="files do not name the pair of languages; give both"):
-        load(folder, source_lang="en")
+    for file in (None, folder / manifest.NAME):
+        if file:
+            file.unlink()
+        assert load(folder, source_lang="de").task.cfg.target_lang == "en"
+        with pytest.raises(UsageError, match="files do not name the pair of languages; give both"):
+            load(folder, source_lang="en")
     restore(TranslationTask, "setup_task")
     assert load(folder, source_lang="en").task.cfg.source_lang == "de"
 
