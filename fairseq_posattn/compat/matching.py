@@ -120,8 +120,6 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
         raise
     except Exception as error:
         weights = str(error).startswith("Cannot load model parameters from checkpoint")
-        folder = os.path.dirname(os.path.abspath(filename))
-        resumed = folder == os.path.abspath(trainer.cfg.checkpoint.save_dir)
         reason = error.__context__ if weights else error
         if isinstance(reason, UsageError):
             named = str(filename) in str(reason)
@@ -129,12 +127,10 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
         if weights:
             what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
             if DATA not in what:
-                other = "give another --save-dir" if resumed else "start from another checkpoint"
-                what += f"; train with its settings, or {other}"
+                what += "; train with its settings, or give another checkpoint or --save-dir"
             raise UsageError(f"{filename} {what}") from None
         what = f"its weights or optimizer state do not fit these flags ({in_one_line(error)})"
-        fix = "for its weights alone, give --finetune-from-model"
-        fix += " and another --save-dir" if resumed else ""
+        fix = "for its weights alone, give --finetune-from-model and an empty --save-dir"
         raise UsageError(f"{filename} cannot be trained on: {what}; {fix}") from error
 
 

@@ -171,14 +171,10 @@ def test_shards_are_loaded(tmp_path, name):
     assert file_to_train_on(cfg) == str(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("save_dir", "fix"), [("", "give another --save-dir"), ("new", "start from another checkpoint")]
-)
-def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_dir, fix):
-    path, flags = saved(tmp_path / "old.pt"), ["--save-dir", str(tmp_path / save_dir)]
-    cfg = config(*flags, "--encoder-sublayers=rope,ffn")
+def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path):
+    path, cfg = saved(tmp_path / "old.pt"), config("--encoder-sublayers=rope,ffn")
     trainer = SimpleNamespace(cfg=cfg, task=SimpleNamespace(cfg=cfg.task))
-    message = f"was trained with .*; train with its settings, or {fix}"
+    message = "was trained with .*; train with its settings, or give another checkpoint or --save-d"
     with pytest.raises(UsageError, match=message), report_difference_in_training(trainer, path):
         try:
             raise RuntimeError('Missing key(s) in state_dict: "a.weight"')
@@ -186,9 +182,7 @@ def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_di
             raise Exception("Cannot load model parameters from checkpoint") from None
 
 
-@pytest.mark.parametrize("save_dir, fix", [("", " and another --save-dir"), ("new", "")])
-def test_another_optimizer_is_reported_with_what_helps(tmp_path, save_dir, fix):
-    trainer = SimpleNamespace(cfg=config("--save-dir", str(tmp_path / save_dir)))
-    message, path = f"give --finetune-from-model{fix}$", str(tmp_path / "old.pt")
-    with pytest.raises(UsageError, match=message), report_difference_in_training(trainer, path):
+def test_another_optimizer_is_reported_with_what_helps():
+    message = "^old.pt cannot .* give --finetune-from-model and an empty --save-dir$"
+    with pytest.raises(UsageError, match=message), report_difference_in_training(None, "old.pt"):
         raise AssertionError("Optimizer does not match")
