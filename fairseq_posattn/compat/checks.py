@@ -37,20 +37,17 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "from 0 to 1": (lambda n: 0 <= n <= 1, "*dropout* *layerdrop label_smoothing ema_decay"),
     "1 or more": (
         lambda n: n >= 1,
-        "encoder_layers decoder_layers *attention_heads encoder_embed_dim decoder_embed_dim "
-        "*ffn_embed_dim decoder_output_dim max_positions max_source_positions "
-        "max_target_positions max_tokens max_tokens_valid batch_size batch_size_valid "
-        "update_freq required_batch_size_multiple required_seq_len_multiple log_interval "
-        "save_interval validate_interval ema_update_freq beam nbest iter_decode_with_beam "
-        "num_shards distributed_world_size checkpoint_shard_count",
+        "*coder_layers *attention_heads *coder_embed_dim *ffn_embed_dim decoder_output_dim "
+        "max_*positions max_tokens* batch_size* update_freq required_batch_size_multiple "
+        "required_seq_len_multiple log_interval save_interval validate_interval ema_update_freq "
+        "beam nbest iter_decode_with_beam num_shards distributed_world_size checkpoint_shard_count",
     ),
     "0 or more": (
         lambda n: n >= 0,
-        "lr max_update max_epoch stop_time_hours warmup_updates clip_norm weight_decay "
-        "adam_eps momentum curriculum seed num_workers save_interval_updates "
-        "validate_interval_updates validate_after_updates num_batch_buckets min_len max_len_a "
-        "max_len_b prefix_size no_repeat_ngram_size buffer_size shard_id iter_decode_max_iter "
-        "distributed_rank",
+        "lr max_update max_epoch stop_time_hours warmup_updates clip_norm weight_decay adam_eps "
+        "momentum curriculum seed num_workers save_interval_updates validate_interval_updates "
+        "validate_after_updates num_batch_buckets min_len max_len_? prefix_size buffer_size "
+        "no_repeat_ngram_size shard_id iter_decode_max_iter distributed_rank",
     ),
     "1 or more, or -1 for none": (
         lambda n: n == -1 or n >= 1,

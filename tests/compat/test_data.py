@@ -58,14 +58,6 @@ def test_words_have_the_numbers_of_fairseq(settings, adds):
     assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype and others == expected
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_words_of_a_file_are_counted(tmp_path, workers):
-    (tmp_path / "text").write_text("a b a\n\nb  a\r\n", encoding="utf-8")
-    words = Dictionary()
-    Dictionary.add_file_to_dictionary(str(tmp_path / "text"), words, str.split, workers)
-    assert [words.count[words.index(word)] for word in ("a", "b", "</s>")] == [3, 2, 1 + 3]
-
-
 def test_tokens_beyond_the_dictionary_are_refused(tmp_path):
     dictionary, prefix = DICTIONARY, str(tmp_path / "train")
     write_rows(prefix, [6, 2])
@@ -248,16 +240,6 @@ def test_unreadable_codes_are_named(tmp_path, name, content):
     with pytest.raises((Exception, SystemExit)) as error:
         inspect.unwrap(encoders.build_bpe)(cfg)
     assert (path in str(error.value)) == (name == "sentencepiece")  # fairseq names it here alone
-
-
-def test_a_huge_dictionary_and_huge_codes_are_not_read(tmp_path):
-    path = tmp_path / "file"
-    with open(path, "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(UsageError, match=f"^{path} is not a dictionary: it has more than"):
-        Dictionary.load(str(path))
-    with pytest.raises(UsageError, match=f"^{path}: --bpe reads a file of at most"):
-        encoders.build_bpe(argparse.Namespace(bpe="subword_nmt", bpe_codes=str(path)))
 
 
 def test_rows_are_checked_for_models_that_need_it(write_sentence_data, tmp_path, caplog):
