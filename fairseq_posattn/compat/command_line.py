@@ -148,24 +148,18 @@ def read_bleu_options(cfg: Any) -> None:
     """Accept Python's quotes in the options of BLEU in validation, and warn of unknown names."""
     validates = getattr(cfg, "eval_bleu", False)
     for name in ("eval_bleu_args", "eval_bleu_detok_args") if validates else ():
-        text = getattr(cfg, name)
-        options = _read_dictionary(text)
-        if options is None:
+        text: str = getattr(cfg, name)
+        options: Any = None
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                options = options or read(text)
+        if not isinstance(options, dict):
             fix = 'it must be a dictionary in JSON, such as {"beam": 4}'
             raise UsageError(f"{flag(name)} {text}: {fix}")
         setattr(cfg, name, json.dumps(options))
         known = [option.name for option in fields(GenerationConfig)]
         for option in sorted({*options}.difference(known)) if name == "eval_bleu_args" else ():
             logger.warning(f"{flag(name)}: {option} changes nothing; {nearest(option, known)}")
-
-
-def _read_dictionary(text: str) -> dict[str, Any] | None:
-    """Return the dictionary that a text is in JSON or Python; None if it is none."""
-    for read in (json.loads, ast.literal_eval):
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            if isinstance(value := read(text), dict):
-                return value
-    return None
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
