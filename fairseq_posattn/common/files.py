@@ -1,8 +1,7 @@
 """Atomic writing, tables in YAML, and locks.
 
-A file gets its name once it is complete: neither a kill nor a full disk leaves half a file, and an
-existing file stays until then. Symbolic links are followed, permissions stay, devices and standard
-output are written into.
+A file gets its name once it is complete; an existing file stays until then, as do links,
+permissions and devices.
 """
 
 import argparse

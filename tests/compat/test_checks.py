@@ -107,13 +107,10 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (CLASSIFY, {"classification_head_name": "a"}, "add 'regression_target: bool = False' to"),
         (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),
         (TAG, {"task": "translation"}, "--arch posattn_tagger: it needs --task sequence_tagging"),
-        (
-            TRAIN | OURS,
-            {"task": "sentence_prediction"},
-            "--arch .*: it needs --task translation or",
+        *(
+            (TRAIN | OURS, {"task": task}, "--arch .*: it needs --task translation or")
+            for task in ("sentence_prediction", "multilingual_translation", "translation_lev")
         ),
-        (TRAIN | OURS, {"task": "multilingual_translation"}, "it needs --task translation or"),
-        (TRAIN | OURS, {"task": "translation_lev"}, "it needs --task translation or"),
         (TRAIN, {"arch": "cmlm_transformer_wmt_en_de"}, "it needs --task translation_lev, not tr"),
         (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
         (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_prediction or sentence_pair"),

@@ -6,7 +6,6 @@ import entry_points
 import forked_commands
 import pytest
 import torch
-from fairseq import checkpoint_utils
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.training import plugin
@@ -32,17 +31,6 @@ def test_a_model_with_settings_that_are_evaluated_trains_and_translates(tmp_path
     arguments = [*common, "--path", path, "--batch-size", "8"]
     assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
     assert log.read_text().count("\nH-") == 8
-
-
-def test_embeddings_are_read_from_the_checkpoint(tmp_path):
-    state = torch.load(FIXTURES / "translation" / "checkpoint.pt", weights_only=True)
-    state["cfg"]["model"]["encoder_embed_path"] = str(tmp_path / "gone.txt")
-    path = tmp_path / "checkpoint.pt"
-    torch.save(state, path)
-    overrides = {"data": str(DATA)}
-    [model], _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides)
-    weights = model.state_dict()
-    assert all(weights[name].equal(weight) for name, weight in state["model"].items())
 
 
 def test_an_old_checkpoint_without_zip_is_read(tmp_path):
