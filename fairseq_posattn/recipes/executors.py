@@ -101,18 +101,14 @@ class JobRunner(Runner):
                         self._jobs.append((run, self._submit(run, queue)))
                 time.sleep(PAUSE if self._jobs else 0)
         except BaseException:
-            self._leave()
+            if self._is_local:
+                for _, job in self._jobs:
+                    job.cancel()
+            elif self._jobs:
+                numbers = " ".join(job.job_id for _, job in self._jobs)
+                self.say(f"the jobs go on; scancel {numbers} ends them")
             raise
         raise_failures(failures, len(runs))
-
-    def _leave(self) -> None:
-        """End local jobs; those of Slurm go on."""
-        if self._is_local:
-            for _, job in self._jobs:
-                job.cancel()
-        elif self._jobs:
-            numbers = " ".join(job.job_id for _, job in self._jobs)
-            self.say(f"the jobs go on; scancel {numbers} ends them")
 
     def _queue(self) -> set[str]:
         """Return the numbers of the user's jobs in Slurm's queue."""

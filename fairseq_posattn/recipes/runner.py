@@ -5,7 +5,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -69,7 +69,8 @@ class Runner:
         with ThreadPoolExecutor(len(devices)) as pool:
             futures = [pool.submit(run_numbered, *numbered) for numbered in enumerate(runs, 1)]
             try:
-                _wait(futures)
+                for future in as_completed(futures):
+                    future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.processes.stop()
@@ -175,16 +176,6 @@ class Runner:
                 _delete(run.folder, "*.pt")
             assert step.done is not None
             write_text(step.done, outcome)
-
-
-def _wait(futures: Sequence["Future[None]"]) -> None:
-    """Wait for all; raise the error of one of them once the running ones have ended."""
-    for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
-        future.cancel()
-    wait(futures)
-    errors = (future.exception() for future in futures if not future.cancelled())
-    if error := next((each for each in errors if each and not isinstance(each, Stopped)), None):
-        raise error
 
 
 def raise_failures(failures: Sequence[tuple[str, UsageError]], runs: int) -> None:
