@@ -1,7 +1,7 @@
 """Command lines of a table of classifiers, taggers or recommenders."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,8 @@ class ClassificationPlan(Plan):
 
     def runs(self) -> list[Run]:
         """Return the selected runs, the first seed on all data sets first."""
-        seeds = {dataset.name: self._seeds(dataset) for dataset in self.datasets}
+        numbers = self.options.seed_numbers
+        seeds = {data.name: numbers(self._training(data).seeds) for data in self.datasets}
         first, *others = max(seeds.values(), key=len)
         return [
             self._run(dataset, row, seed, fold)
@@ -126,10 +127,6 @@ class ClassificationPlan(Plan):
         folds = min(dataset.folds, self.options.folds or dataset.folds)
         return [*range(min(folds, 2) if self.options.tiny else folds)] or [None]
 
-    def _seeds(self, dataset: Dataset) -> Sequence[int]:
-        seeds = self.recipe.training[dataset.name].seeds
-        return self.options.seed_numbers(1 if self.options.tiny else seeds)
-
     def _training(self, dataset: Dataset, row: Row | None = None) -> Training:
         """Return the training of a row with the options applied."""
         training = (row and row.training) or self.recipe.training[dataset.name]
@@ -139,8 +136,8 @@ class ClassificationPlan(Plan):
         if options.tiny:
             by_updates = training.updates or self.recipe.custom
             length: dict[str, Any] = {"updates": 4, "interval": 2} if by_updates else {}
-            epochs = options.epochs or 1
-            training = replace(training, batch_size=8, max_tokens=0, epochs=epochs, **length)
+            length["epochs"] = options.epochs or 1
+            training = replace(training, batch_size=8, max_tokens=0, seeds=1, **length)
         if updates := options.max_update:
             interval = min(training.interval or updates, updates)
             training = replace(training, epochs=0, updates=updates, interval=interval)
@@ -153,7 +150,7 @@ class ClassificationPlan(Plan):
     def _run(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
         if row.baseline:
             return self._baseline(dataset, row)
-        return self._model(dataset, self._tuned(row, dataset), seed, fold)
+        return self._model(dataset, self._tuning(row, dataset).tuned(), seed, fold)
 
     def _model(self, dataset: Dataset, row: Row, seed: int, fold: int | None) -> Run:
         """Return the run of a model: train, test, and measure its cost if a table has it."""
@@ -165,7 +162,12 @@ class ClassificationPlan(Plan):
         if dataset.metrics[0] not in LOWER_IS_BETTER:
             best.append("--maximize-best-checkpoint-metric")
         model = [*task, *self._vectors(dataset), *shlex.split(training.flags), *training.batches]
-        model += [*_length(training), *best, *shlex.split(row.flags)]
+        length, every = f"--max-epoch {training.epochs}", training.interval
+        if training.updates:  # validated by updates
+            length = f"--max-update {training.updates} --validate-interval-updates {every}"
+            length += f" --save-interval-updates {every} --keep-interval-updates 1"
+            length += " --validate-interval 1000000 --save-interval 1000000"
+        model += [*length.split(), *best, *shlex.split(row.flags)]
         tiny = shlex.split(self.recipe.tiny or f"{TINY_MODEL} {dataset.tiny}")
         tiny = tiny if options.tiny else []
         model += [*tiny, *self.half]
@@ -225,21 +227,10 @@ class ClassificationPlan(Plan):
             columns = slice(first, first := first + len(dataset.metrics))
             if listed and dataset not in self.datasets:
                 continue
+            title = f"{recipe.title}: {dataset.name}"
             for row in self.rows if listed else recipe.rows:
                 unknown = ["-"] * len(dataset.metrics)
                 paper = unknown if row.paper == "-" else row.paper.split()[columns]
                 folder = self._run(dataset, row, seed=1, fold=None).folder.parent
-                title, outcome = f"{recipe.title}: {dataset.name}", self._outcome(row, dataset)
+                outcome = self._tuning(row, dataset).outcome()
                 yield Entry(title, row.name, dataset.metrics, tuple(paper), folder, outcome)
-
-
-def _length(training: Training) -> list[str]:
-    """Return flags for the length in epochs, or in updates with validation by updates."""
-    if not training.updates:
-        return ["--max-epoch", str(training.epochs)]
-    every, never = training.interval, 1000000
-    return (
-        f"--max-update {training.updates} --validate-interval-updates {every}"
-        f" --save-interval-updates {every} --keep-interval-updates 1"
-        f" --validate-interval {never} --save-interval {never}"
-    ).split()

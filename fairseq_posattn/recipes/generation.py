@@ -151,7 +151,7 @@ class GenerationPlan(Plan):
         return [training, *parts, rest]
 
     def _run(self, row: Row, seed: int = 1, name: str = "") -> Run:
-        run = self._lead(row, seed) if row.lead else self._model(self._tuned(row), seed)
+        run = self._lead(row, seed) if row.lead else self._model(self._tuning(row).tuned(), seed)
         return replace(run, name=f"{run.name}{name}")
 
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run:
@@ -247,7 +247,8 @@ class GenerationPlan(Plan):
         for row in rows:
             model = recipe.rows[0] if recipe.locality else row
             folder, paper = self._run(model).folder.parent, tuple(row.paper.split())
-            yield Entry(recipe.title, row.name, metrics, paper, folder, self._outcome(model))
+            outcome = self._tuning(model).outcome()
+            yield Entry(recipe.title, row.name, metrics, paper, folder, outcome)
 
 
 def _scorer(scoring: str) -> list[str]:

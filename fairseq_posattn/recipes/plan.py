@@ -115,14 +115,13 @@ class Plan(ABC):
     def tunings(self) -> list[Tuning]:
         """Return the trials of learning rates that precede the runs."""
         models = product(self.datasets, self.rows)
-        return [tuning for data, row in models if (tuning := self._tuning(row, data))]
+        return [tuning for data, row in models if (tuning := self._tuning(row, data)).runs]
 
-    def _tuning(self, row: Row, dataset: Dataset | None = None) -> Tuning | None:
-        """Return the trials of a row; None without ``--tune`` and for rows without training."""
+    def _tuning(self, row: Row, dataset: Dataset | None = None) -> Tuning:
+        """Return the trials of a row; none without ``--tune`` and for rows without training."""
         options = self.options
         if not options.tune or row.lead or row.baseline:
-            return None
-
+            return Tuning(row)
         flags, all_updates = self._trial(row, 1, dataset).values["train"], options.flags
         if self.recipe.custom and value_of(flags.split(), "--patience"):
             all_updates += ("--patience", "-1")
@@ -136,14 +135,6 @@ class Plan(ABC):
 
         name = f"{dataset.name}, {row.name}" if dataset else row.name
         return tune(name, row, flags, options, run_of)
-
-    def _tuned(self, row: Row, dataset: Dataset | None = None) -> Row:
-        tuning = self._tuning(row, dataset)
-        return tuning.tuned() if tuning else row
-
-    def _outcome(self, row: Row, dataset: Dataset | None = None) -> Outcome | None:
-        tuning = self._tuning(row, dataset)
-        return tuning.outcome() if tuning else None
 
     def _train(self, folder: Path, program: Sequence[str], words: Sequence[str]) -> Step:
         """Return the training step; ``words`` are data and flags."""

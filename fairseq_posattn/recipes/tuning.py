@@ -27,18 +27,18 @@ SIGNS = ("FloatingPointError", "the training has diverged")  # in logs of fairse
 
 @dataclass(frozen=True)
 class Tuning:
-    """Trials of a row."""
+    """Trials of a row, if there are any."""
 
-    name: str  # of the row, with the data set if there are several
     row: Row  # without any of the rates
-    default: float  # its learning rate without tuning
-    rates: tuple[float, ...]
-    seeds: tuple[int, ...]  # with which each rate is tried
-    runs: tuple[Run, ...]  # the trials, ordered by rate, then by seed
+    name: str = ""  # of the row, with the data set if there are several
+    default: float = 0.0  # its learning rate without tuning
+    rates: tuple[float, ...] = ()
+    seeds: tuple[int, ...] = ()  # with which each rate is tried
+    runs: tuple[Run, ...] = ()  # the trials, ordered by rate, then by seed
 
     def outcome(self) -> Outcome | None:
-        """Return the selected rate and the trials; None if one is missing or all diverged."""
-        if not all(_done(run).exists() for run in self.runs):
+        """Return the selected rate and the trials; None if there are none, or all diverged."""
+        if not self.runs or not all(_done(run).exists() for run in self.runs):
             return None
         settings = self.runs[0].values
         words = settings["train"].split()
@@ -60,6 +60,8 @@ class Tuning:
 
     def tuned(self) -> Row:
         """Return the row with the selected rate, unchanged if that is its default."""
+        if not self.runs:
+            return self.row
         outcome = self.outcome()
         chosen = outcome["chosen"] if outcome else UNKNOWN
         return self.row if chosen == self.default else _with_rate(self.row, chosen)
@@ -95,7 +97,7 @@ def tune(
             raise UsageError(f"--tune: --lr-scheduler {kind} depends on the length of training")
         label = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
-    return Tuning(name, row, float(rate), rates, tuple(seeds), tuple(runs))
+    return Tuning(row, name, float(rate), rates, tuple(seeds), tuple(runs))
 
 
 def explain_rates(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
