@@ -267,11 +267,16 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
     """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
     values, notes = _describe(recipe, defaults)
+    names = max(len(row.name) for row in recipe.rows)
+    numbers = max(len(row.paper) for row in recipe.rows)
+    lines = ["Rows, with the paper's numbers (--list names them) and the flags that differ:", ""]
+    for row in recipe.rows:
+        lines.append(f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip())
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
         description=f"{recipe.title}\n\n{recipe.about}",
-        epilog=f"{_rows(recipe)}\n\n{notes}",
+        epilog="\n".join([*lines, "", notes]),
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
@@ -288,15 +293,6 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
     about = "flags of fairseq-train, added to every row's after the recipe's"
     parser.add_argument_group("-- FLAGS", about)
     return parser
-
-
-def _rows(recipe: Recipe) -> str:
-    names = max(len(row.name) for row in recipe.rows)
-    numbers = max(len(row.paper) for row in recipe.rows)
-    lines = ["Rows, with the paper's numbers (--list names them) and the flags that differ:", ""]
-    for row in recipe.rows:
-        lines.append(f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip())
-    return "\n".join(lines)
 
 
 def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str]:

@@ -129,12 +129,16 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     """
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
-    tests = (
-        f"difference{_of_folds(comparison)} from "
-        f"{comparison['with']}: n = {describe_counts(comparison)}, tested over "
-        f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
-        for comparison in compared.values()
-    )
+    tests = []
+    for comparison in compared.values():
+        folds = " in all folds together" * ("folds" in comparison)
+        if folds and "macro_f1" in comparison["metrics"]:
+            folds += " (macro F1: mean over folds)"
+        tested = comparison["tests"].partition(", bs:")[0]
+        tests.append(
+            f"difference{folds} from {comparison['with']}: n = {describe_counts(comparison)}, "
+            f"tested over {tested} (bold: p < {SIGNIFICANT}, uncorrected)"
+        )
     single = " of single runs" * all(len(row["seeds"]) < 2 for row in scored)
     untested = f"differences{single} are not tested" if len(scored) > 1 else ""
     parts = [
@@ -148,14 +152,6 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     if precisions := {row["precision"] for row in measured if "precision" in row}:
         parts.append(f"precision of training: {', '.join(sorted(precisions))}")
     return [part[:1].upper() + part[1:] for part in parts if part]
-
-
-def _of_folds(comparison: Comparison) -> str:
-    """Return what the difference of cross-validated data is of; "" for other data."""
-    if "folds" not in comparison:
-        return ""
-    mean = " (macro F1: mean over folds)" * ("macro_f1" in comparison["metrics"])
-    return f" in all folds together{mean}"
 
 
 def _corrections(compared: Mapping[str, Comparison]) -> str:
@@ -279,7 +275,10 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
             axis.plot(scores, [height] * len(scores), ".", color="tab:blue", alpha=0.5)
             axis.plot(mean(scores), height, "o", color="tab:blue")
             axis.hlines(height, *row.get("intervals", {}).get(metric, scores[:1] * 2))
-        axis.set_yticks(range(len(several)), [_starred(row, metric) for row in several])
+        tests = [row.get("compared", {}).get("metrics", {}).get(metric) for row in several]
+        stars = [" *" * bool(test and test["p"] < SIGNIFICANT) for test in tests]
+        names = [row["row"] + star for row, star in zip(several, stars, strict=True)]
+        axis.set_yticks(range(len(several)), names)
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {name_of(metric)}", loc="left", fontsize="medium", wrap=True)
     dots = "folds" if any("folds" in row and len(row["seeds"]) == 1 for row in rows) else "runs"
@@ -313,8 +312,3 @@ def figure_by_length(rows: Sequence[TableRow]) -> Any:
         legend = "vertical lines: 95% intervals over sentences and runs"
         axes.set_xlabel(legend, fontsize="small")
     return figure
-
-
-def _starred(row: TableRow, metric: str) -> str:
-    compared = row.get("compared", {}).get("metrics", {}).get(metric)
-    return f"{row['row']} *" if compared and compared["p"] < SIGNIFICANT else str(row["row"])
