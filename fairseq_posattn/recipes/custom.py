@@ -318,12 +318,8 @@ def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
         if line not in rows.values():
             if "--arch" in words:
                 source.fail(line, f"{name} has --arch; give each row its own")
-        elif not words:
-            source.fail(line, f"row {name!r} has no flags; give --arch NAME at least")
         elif "--arch" not in words[:-1]:
             source.fail(line, f"row {name!r} has no --arch NAME; give it")
-        elif (first := next(row for row in rows if table.rows[row] == flags)) != name:
-            source.fail(line, f"row {name!r} has the flags of {first!r}; remove one of them")
 
 
 def _generation(source: Source, corpus: Prepared) -> Generation:
