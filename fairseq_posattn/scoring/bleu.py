@@ -155,22 +155,20 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     return Group(metric, each)
 
 
-def read_comet(path: Path) -> list[tuple[list[str], list[float]]]:
-    """Return each system's translations and scores in percent from a file of ``comet-score``."""
+def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[float]]:
+    """Return the scores of every sentence of every run, found by its text, plain or detokenized.
+
+    ``path`` is a file of ``comet-score``; the scores are in percent.
+    """
     try:
-        systems = json.loads(path.read_text(encoding="utf-8")).values()
-        return [
+        systems = [
             ([line["mt"] for line in system], [100 * float(line["COMET"]) for line in system])
-            for system in systems
+            for system in json.loads(path.read_text(encoding="utf-8")).values()
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
         command = "comet-score -s SOURCES -t TRANSLATIONS -r REFERENCES --to_json FILE"
         raise UsageError(f"{path}: not a file of scores as of '{command}'") from None
-
-
-def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[float]]:
-    """Return the scores of every sentence of every run, found by its text, plain or detokenized."""
-    systems, scores = read_comet(path), []
+    scores = []
     for forms in runs:
         texts = [[line.strip() for line in form.hypotheses] for form in forms]
         scored = [each for translations, each in systems if translations in texts]

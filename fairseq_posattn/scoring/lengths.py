@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy
 import regex
 
 from fairseq_posattn.common.figures import COLORS, new_figure
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.rouge import UNSPACED
 from fairseq_posattn.scoring.significance import Group, compare, corrected
-
-__all__ = ["divide", "draw", "length_of", "measure", "statistics", "table"]
 
 # Zero-width spaces between words of Khmer, marks between syllables of Tibetan and Ethiopic words.
 BETWEEN = r"\u200b\u0f0b\u0f0c\u1361"
@@ -78,15 +77,11 @@ def statistics(ranges: Ranges, groups: Mapping[str, Group]) -> dict[str, Group]:
     named = {}
     for name, indices in ranges.items():
         for metric, group in groups.items() if indices else ():
-            chosen = set(indices)
-            runs = [
-                [
-                    row if index in chosen else [0 * value for value in row]
-                    for index, row in enumerate(run)
-                ]
-                for run in group.runs
-            ]
-            named[f"{metric} {name}"] = replace(group, runs=runs)
+            outside = numpy.ones(group.array.shape[1], dtype=bool)
+            outside[indices] = False
+            runs = group.array.copy()
+            runs[:, outside] = 0
+            named[f"{metric} {name}"] = replace(group, runs=runs.tolist())
     return named
 
 
@@ -109,22 +104,17 @@ def table(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> li
         shown = "-" if ratio is None else f"{ratio:.2f}"
         row = [bucket["length"], f"{bucket['sentences']:,}", shown]
         for metric in called:
-            row += _cells(bucket, metric)[: 3 if is_compared else 1]
+            cells = ["-", "-", "-"]
+            if score := bucket["scores"].get(metric):
+                cells[0] = f"{score['score']:.2f} ({{:.2f}} to {{:.2f}})".format(*score["interval"])
+            if tested := bucket["significance"].get(metric):
+                p = f"{tested['p']:.4f} ({tested['p_holm']:.4f})"
+                cells[1:] = f"{tested['difference']:+.2f}", p
+            row += cells[: 3 if is_compared else 1]
         rows.append(row)
     alignment = ["left", *["right"] * (len(header) - 1)]
     text = tabulate(rows, header, "plain", colalign=alignment, disable_numparse=True)
     return str(text).splitlines()
-
-
-def _cells(bucket: Bucket, metric: str) -> list[str]:
-    """Return a score with its interval, the difference from the baseline, and p."""
-    cells = ["-", "-", "-"]
-    if score := bucket["scores"].get(metric):
-        low, high = score["interval"]
-        cells[0] = f"{score['score']:.2f} ({low:.2f} to {high:.2f})"
-    if tested := bucket["significance"].get(metric):
-        cells[1:] = f"{tested['difference']:+.2f}", f"{tested['p']:.4f} ({tested['p_holm']:.4f})"
-    return cells
 
 
 def draw(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> Any:

@@ -186,15 +186,12 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
     """
     kind = find_marks(lines, prepared) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
-    return split_punctuation(words) if kind == "wordpiece" else words
+    if kind == "wordpiece":
+        from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import
 
-
-def split_punctuation(lines: Iterable[str]) -> list[str]:
-    """Return lines with spaces around each punctuation mark, as BERT's tokenizer splits them."""
-    from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import
-
-    split = BertPreTokenizer().pre_tokenize_str
-    return [" ".join(part for part, _ in split(line)) for line in lines]
+        split = BertPreTokenizer().pre_tokenize_str
+        words = [" ".join(part for part, _ in split(line)) for line in words]
+    return words
 
 
 def marked_lines(lines: Sequence[str]) -> dict[str, int]:
