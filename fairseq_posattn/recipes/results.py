@@ -17,7 +17,6 @@ from fairseq_posattn import __version__
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import read_limited, write_json
-from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
@@ -44,9 +43,9 @@ def record(run: Run) -> str:
     if log is not None:
         result |= log.costs()
     if "train" in settings:
-        words = f"{settings['train']} {settings.get('precision', '')}".split()
-        half = (name for name in PRECISIONS if f"--{name}" in words)
-        result["precision"] = next(half, "fp32")
+        flags = f" {settings['train']} {settings.get('precision', '')} "
+        half = re.search(r" --(?:memory-efficient-)?(fp16|bf16|amp) ", flags)
+        result["precision"] = half[1] if half else "fp32"
     result |= {"settings": settings, "commands": run.commands(), "versions": versions()}
     result["hardware"] = (log and log.gpus()) or processor()
     result["date"] = date.today().isoformat()

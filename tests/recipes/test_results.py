@@ -293,7 +293,15 @@ def test_the_name_of_the_data_is_shown_without_markup(translated):
 
 
 @pytest.mark.parametrize(
-    ("flags", "precision"), [("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")]
+    ("flags", "precision"),
+    [
+        *[("", "fp32"), (" --bf16", "bf16"), ("\nprecision --fp16", "fp16")],
+        *[
+            (" --memory-efficient-fp16", "fp16"),
+            (" --amp", "amp"),
+            (" --fp16-scale-window 9", "fp32"),
+        ],
+    ],
 )
 def test_a_table_has_the_precision(translated, capsys, flags, precision):
     settings = f"seed 1\ntrain --lr 1{flags}".split("\n")
