@@ -1,7 +1,6 @@
 """A table with the outputs, settings and versions of its runs in one archive, and its verification.
 
-``table.json`` has the rows with costs and p values, and fingerprints of the data. ``rows/N`` has a
-folder for each fold and seed of the row N, ``text`` the test set's text that scoring reads.
+``rows/N`` has a folder for each fold and seed of the row N, ``text`` the test set's text.
 """
 
 import hashlib

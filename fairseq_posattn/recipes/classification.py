@@ -52,7 +52,6 @@ class ClassificationPlan(Plan):
         return [*command, "--dest", str(self._folder(dataset)), *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
-        """Raise UsageError, with the command that prepares it, if a data set is missing."""
         for dataset in self.datasets:
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
@@ -220,7 +219,6 @@ class ClassificationPlan(Plan):
         return Run(f"{dataset.name}, {row.name}", folder, settings, (ranked, scored))
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the rows, in one table for each data set."""
         recipe, first = self.recipe, 0
         listed = self.options.list
         for dataset in recipe.datasets:

@@ -61,7 +61,6 @@ class GenerationPlan(Plan):
         return share(self._settings.max_tokens, self._settings.batches, workers)
 
     def notes(self) -> list[str]:
-        """Return lines about rows without text, and about updates shared among GPUs."""
         names = {run.name for run in self.runs()}
         missing = [row.name for row in self.rows if row.name not in names]
         notes = [f"{name} is skipped: it needs {self.data}/text" for name in missing]
@@ -75,7 +74,6 @@ class GenerationPlan(Plan):
         return self.options.dry_run or self._text(self._settings.target).exists()
 
     def preparation(self) -> Iterator[Step]:
-        """Yield the command that prepares the corpus, if it is wanted and missing."""
         options = self.options
         stages, manifest = (self.data / name for name in (STAGES, MANIFEST))
         # A preparation that is recorded may be unfinished.
@@ -89,7 +87,6 @@ class GenerationPlan(Plan):
         return ["posattn", "prepare", *self._settings.preparation.split()]
 
     def require_data(self, say: Say) -> None:
-        """Raise UsageError, with the command that prepares it, if the corpus is incomplete."""
         if missing := self._missing():
             command = shlex.join([*self._prepare(), "--dest", str(self.data)])
             fix = f"run: {command}, or give --prepare"
@@ -104,7 +101,6 @@ class GenerationPlan(Plan):
         return [self.data]
 
     def texts(self) -> list[Path]:
-        """Return the test set's texts with which outputs are scored."""
         has_lead = any(row.lead for row in self.recipe.rows)
         texts = map(self._text, self._sides[0 if has_lead else 1 :])
         return [text for text in texts if text.exists()]

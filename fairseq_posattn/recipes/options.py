@@ -83,23 +83,18 @@ class Options:
     cpu: bool = flag(False, "train on the CPU even if there is a GPU, as --gpus 0")
     launcher: str = flag(
         "",
-        "command that replaces fairseq-train, for example on several machines: see "
-        "examples/distributed/README.md",
+        "command that replaces fairseq-train: see examples/distributed/README.md",
         metavar="CMD",
         only=GenerationRecipe,
     )
     executor: str = flag(
         "",
-        "submit each run as a job and wait for the jobs: to Slurm, or as processes of this machine "
-        "to try it, --jobs at a time; needs submitit. Other options of sbatch are variables such "
-        "as SBATCH_ACCOUNT",
+        "submit each run as a job to Slurm, or as a process of this machine, --jobs at a time, and "
+        "wait; needs submitit. Other options of sbatch are variables such as SBATCH_ACCOUNT",
         choices=("slurm", "local"),
     )
     partition: str = flag("", "of Slurm, for --executor", metavar="NAME")
-    time: int = flag(
-        1440,
-        "minutes of a job before it is requeued and resumes, for --executor (default: 1440)",
-    )
+    time: int = flag(1440, "minutes of a job before it is requeued, for --executor (default: 1440)")
     cores: int = flag(4, "processor cores of a job, for --executor (default: 4)")
     shards: int = flag(
         1,
@@ -143,9 +138,7 @@ class Options:
         in_command=True,
     )
     jobs: int = flag(
-        1,
-        "models to train concurrently; they share the GPUs (default: 1)",
-        also="--parallel",
+        1, "models to train concurrently; they share the GPUs (default: 1)", also="--parallel"
     )
     precision: str = flag(
         "fp32",
@@ -156,10 +149,9 @@ class Options:
     )
     tune: tuple[float, ...] = flag(
         (),
-        "learning rates to try, separated by commas. Each row is first trained with each rate for "
-        "--tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by "
-        "loss, or by the metric that selects checkpoints) replaces the recipe's for all seeds of "
-        "the row. The trials are in the table and in tuning.json beside the runs",
+        "learning rates to try, separated by commas: each row is first trained with each for "
+        "--tune-updates updates, on fold 0 of a cross validation. The best in validation (by loss, "
+        "or by the metric that selects checkpoints) is that of all seeds of the row",
         metavar="LIST",
         type=_rates,
         in_command=True,
@@ -191,9 +183,7 @@ class Options:
         type=output_file,
     )
     list: bool = flag(
-        False,
-        "print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and "
-        "exit",
+        False, "print tables, rows, metrics and the paper's numbers, tab-separated, and exit"
     )
     flags: tuple[str, ...] = ()  # after --
     root: Path = Path()  # has the defaults of --data and --out; not an option
@@ -264,7 +254,6 @@ def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path
 
 
 def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.ArgumentParser:
-    """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
     values, notes = _describe(recipe, defaults)
     names = max(len(row.name) for row in recipe.rows)

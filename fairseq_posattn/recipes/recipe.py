@@ -25,7 +25,6 @@ class Training:
 
     @property
     def batches(self) -> tuple[str, str]:
-        """Return the flag of the batches' size."""
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
         return "--batch-size", str(self.batch_size)

@@ -167,7 +167,6 @@ class Log:
         return [numbers for numbers in measured if numbers["num_updates"] in updates] or measured
 
     def tested(self) -> dict[str, Numbers]:
-        """Return the last numbers by split."""
         return dict(self._lines)
 
     def updates(self) -> int:
@@ -245,7 +244,6 @@ def _commit() -> str | None:
 
 
 def processor() -> str:
-    """Return the name of this machine's processor and its number of cores."""
     name = platform.processor() or platform.machine()
     with suppress(OSError):
         match = re.search(r"model name\s*: (.*)", read(Path("/proc/cpuinfo")))
@@ -258,7 +256,6 @@ def read(path: Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a result file."""
     reason = "it has no JSON object"
     try:
         content = json.loads(read_limited(path))

@@ -84,7 +84,6 @@ def runs_of_other_data(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None = None) -> TableRow:
-    """Return a row with the paper's numbers, and scores if there are any."""
     paper = (*entry.paper, *["-"] * len(entry.metrics))  # a single "-" stands for all metrics
     numbers = [(name, *text.split("±")) for name, text in zip(entry.metrics, paper, strict=False)]
     return {

@@ -46,7 +46,6 @@ class Step:
         return not steps or ("score" if self.name == "measure" else self.name) in steps
 
     def shown(self) -> str:
-        """Return the command line for a shell."""
         target = f" > {shlex.quote(str(self.output))}" if self.output else ""
         return shlex.join(self.command) + target
 

@@ -181,7 +181,6 @@ def _join(texts: Iterable[str]) -> str:
 
 
 def name_of(metric: str) -> str:
-    """Return a metric's name with that of its split."""
     name, _, lengths = metric.partition(" ")
     if LENGTHS in lengths:
         return f"{NAMES.get(name, name)} of {lengths} words"
@@ -291,7 +290,6 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
 
 
 def figure_by_length(rows: Sequence[TableRow]) -> Any:
-    """Return a figure of the rows' scores by the lengths of sentences."""
     measured = [row for row in rows if row["scores"]]
     metrics = list(dict.fromkeys(name for row in measured for name in row["scores"]))
     metrics = [metric for metric in metrics if LENGTHS in metric]

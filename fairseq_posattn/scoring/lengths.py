@@ -86,7 +86,6 @@ def statistics(ranges: Ranges, groups: Mapping[str, Group]) -> dict[str, Group]:
 
 
 def _select(group: Group, indices: Sequence[int]) -> Group:
-    """Return the statistics of some sentences."""
     return replace(group, runs=[[run[index] for index in indices] for run in group.runs])
 
 

@@ -121,7 +121,12 @@ def score(options: argparse.Namespace) -> Result:
         shared.check_lines(options.raw_references, raw, pairs[0])
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
     measures = Measures(forms, language, options.text, raw, options.comet)
-    shown = ["sacrebleu"] if prints_one_form(options, pairs) else forms
+    is_plain = all(  # running text with punctuation
+        tokenized_sides(run, options.text) == Sides(False, False)
+        and bleu.looks_tokenized(run.references) is False
+        for run in pairs
+    )
+    shown = ["sacrebleu"] if is_plain and not (options.forms or options.json) else forms
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
     for run in baseline:  # compared by the first form alone
@@ -154,21 +159,7 @@ def score(options: argparse.Namespace) -> Result:
     return result
 
 
-def prints_one_form(options: argparse.Namespace, runs: Sequence[Pairs]) -> bool:
-    """Return whether only sacreBLEU is printed: by default for running text with punctuation."""
-    return (
-        options.forms is None
-        and not options.json
-        and all(
-            tokenized_sides(run, options.text) == Sides(False, False)
-            and bleu.looks_tokenized(run.references) is False
-            for run in runs
-        )
-    )
-
-
 def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:
-    """Return the target language or None, and warnings."""
     if code is not None:
         return bleu.known_language(code), []
     if pairs.language and code_of(pairs.language) in CODES:
@@ -181,7 +172,6 @@ def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]
 def warnings_of_text(
     pairs: Pairs, text: str, forms: Collection[str], language: str | None
 ) -> list[str]:
-    """Return warnings about scores that may be misread."""
     warnings, sides = [], tokenized_sides(pairs, text)
     unusual = tokenizer_of(language)[1]
     if "sacrebleu" in forms and unusual:

@@ -147,17 +147,6 @@ def warnings_of_all(
     return [*ours, *(f"baseline: {warning}" for warning in theirs if warning not in ours)]
 
 
-def _lengths_of(options: argparse.Namespace, runs: Sequence[Pairs]) -> tuple[str, Sequence[str]]:
-    """Return what the texts whose words are counted are called, and these texts."""
-    unit, texts = "source", runs[0].sources
-    if options.sources is not None:
-        texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
-        check_lines(options.sources, texts, runs[0])
-    elif texts is None:
-        unit, texts = "reference", runs[0].references
-    return unit, texts
-
-
 def add_details(
     result: Result,
     options: argparse.Namespace,
@@ -169,7 +158,12 @@ def add_details(
     """Add the scores in ``called`` by length, if wanted; write the file of ``--statistics``."""
     kept = dict(groups)
     if options.by_length is not None:
-        unit, texts = _lengths_of(options, runs)
+        unit, texts = "source", runs[0].sources
+        if options.sources is not None:
+            texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
+            check_lines(options.sources, texts, runs[0])
+        elif texts is None:
+            unit, texts = "reference", runs[0].references
         ranges = lengths.divide(texts, options.by_length)
         chosen = {name: groups[name] for name in called}
         buckets = lengths.measure(runs, ranges, chosen, baselines)
