@@ -33,13 +33,13 @@ def record(run: Run) -> str:
     log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
     settings = run.values
     if (run.folder / "ranking.json").exists():
-        result, summary = _ranked(run)
+        result = _ranked(run)
     elif (run.folder / "score.json").exists():
-        result, summary = _generated(run)
+        result = _generated(run)
         if log is not None:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
-        result, summary = _classified(run, log or Log(run.folder / "train.log"))
+        result = _classified(run, log or Log(run.folder / "train.log"))
     if log is not None:
         result |= log.costs()
     if "train" in settings:
@@ -50,22 +50,20 @@ def record(run: Run) -> str:
     result["hardware"] = (log and log.gpus()) or processor()
     result["date"] = date.today().isoformat()
     write_json(run.result, result, indent=2)
-    return f"{summary}: {run.result}"
+    scores = ", ".join(f"{name} {value:g}" for name, value in result["scores"].items())
+    return f"test: {scores}: {run.result}"
 
 
-def _generated(run: Run) -> tuple[Result, str]:
+def _generated(run: Run) -> Result:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
         raise UsageError(
             f"{run.folder}: lacks {counted(missing, 'hypothesis', 'hypotheses')}; "
             "add --steps generate,score"
         )
-    scores = scores_in(scored)
     details = ("signature", "signatures", "forms", "counts", "warnings")
-    result = {"scores": scores, "metric": run.metric}
-    result |= {name: scored[name] for name in details if name in scored}
-    summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-    return result, f"{summary} ({run.metric}, {scored['signature']})"
+    copied = {name: scored[name] for name in details if name in scored}
+    return {"scores": scores_in(scored), "metric": run.metric, **copied}
 
 
 def scores_in(scored: Mapping[str, Any]) -> dict[str, float]:
@@ -82,7 +80,7 @@ def scores_in(scored: Mapping[str, Any]) -> dict[str, float]:
     return scores
 
 
-def _classified(run: Run, log: "Log") -> tuple[Result, str]:
+def _classified(run: Run, log: "Log") -> Result:
     tested = Log(run.folder / "test.log").tested()
     if "test" not in tested:
         raise UsageError(f"{run.folder / 'test.log'} has no scores of fairseq-validate")
@@ -103,7 +101,7 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     }
     if seconds := log.seconds_an_epoch(complete=bool(run.epochs)):
         result["epoch_s"] = round(seconds, 2)
-    return result, _summary(scores)
+    return result
 
 
 def _coverage(vectors: str) -> Result:
@@ -114,22 +112,16 @@ def _coverage(vectors: str) -> Result:
     return {"words with a vector": json.loads(read(path))["running words"]}
 
 
-def _ranked(run: Run) -> tuple[Result, str]:
+def _ranked(run: Run) -> Result:
     """Return the result of a baseline, which has no parameters."""
     measured = json.loads(read(run.folder / "ranking.json"))
-    scores = {name: measured[name] for name in (*METRICS, "skipped")}
     test = measured["scored"] + measured["skipped"]
-    result = {
-        "scores": scores,
+    return {
+        "scores": {name: measured[name] for name in (*METRICS, "skipped")},
         "metric": "test set, nothing is trained",
         "examples": {"train": _training_examples(run), "test": test},
         **dict.fromkeys(("parameters", "parameters without word vectors"), 0),
     }
-    return result, _summary(scores)
-
-
-def _summary(scores: Mapping[str, float]) -> str:
-    return "test: " + ", ".join(f"{name} {value:g}" for name, value in scores.items())
 
 
 def _training_examples(run: Run) -> int | None:
