@@ -257,8 +257,6 @@ def read(path: Path) -> Recipe:
 
 def _read_data(source: Source, folder: Path) -> Prepared:
     """Return the description of prepared data, of cross validation that of the first fold."""
-    if not folder.is_dir():
-        source.fail("data", f"there is no folder {folder}; make it with posattn prepare")
     fold = folder / "fold0"
     try:
         corpus = Prepared(fold if fold.is_dir() else folder)
