@@ -107,7 +107,8 @@ def from_generated(
         raise UsageError(f"{name}: no reference for hypothesis {min(unwanted)} of {path}")
     numbers = sorted(wanted)
     require_known(wanted.values(), references or path)
-    prepared = generated.subwords()
+    described = manifest.read(generated.data[0]) if generated.data else None
+    prepared = described.subwords if described else None
     sources = [generated.sources[number] for number in numbers if number in generated.sources]
     sides = [written.get(number, "") for number in numbers], [wanted[number] for number in numbers]
     known = generated.data[2] if generated.data else 0  # sentences, also skipped after the last
@@ -142,11 +143,6 @@ class Generated:
         folder, split, sentences = self.data
         path = Path(folder) / "text" / f"{split}.{self.language}"
         return path if path.is_file() and len(read_file(path)) == sentences else None
-
-    def subwords(self) -> str | None:
-        """Return the subwords of the preparation; None if it is unknown."""
-        prepared = manifest.read(self.data[0]) if self.data else None
-        return prepared.subwords if prepared else None
 
 
 def read_generated(path: StrPath, lines: Iterable[str]) -> Generated:
