@@ -123,7 +123,9 @@ class Plan(ABC):
         if not options.tune or row.lead or row.baseline:
             return Tuning(row)
         flags, all_updates = self._trial(row, 1, dataset).values["train"], options.flags
-        if self.recipe.custom and value_of(flags.split(), "--patience"):
+        # Packaged tables with it validate once in a trial, whose folder keeps its name.
+        given = flags.split() if self.recipe.custom else options.flags
+        if value_of(given, "--patience"):
             all_updates += ("--patience", "-1")
 
         def run_of(rated: Row, seed: int) -> Run:

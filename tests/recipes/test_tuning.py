@@ -137,6 +137,13 @@ def test_a_trial_differs_by_rate_length_and_folder(plan_of, recipe, seed):
     assert [run.folder for run in other.runs] == [run.folder for run in tuning.runs]
 
 
+def test_patience_of_the_user_ends_no_trial_early(plan_of):
+    (tuning,) = plan_of(*CR, *TUNE, "--", "--patience", 2).tunings()
+    assert [run.steps[0].command[-1] for run in tuning.runs] == ["-1"] * 3
+    (tuning,) = plan_of(*CR, *TUNE).tunings()
+    assert "-1" not in tuning.runs[0].steps[0].command
+
+
 def test_further_seeds_keep_the_trials_of_the_first(plan_of):
     (one_seed,) = plan_of(*CR, *TUNE).tunings()
     (two_seeds,) = plan_of(*CR, *TUNE, "--tune-seeds", 2).tunings()
