@@ -56,13 +56,11 @@ class ClassificationPlan(Plan):
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
             missing = self._missing(dataset)
-            if missing and self.recipe.custom:
-                lacks = f"{missing} has no {dataset.tests[-1]}.idx"
-                raise UsageError(f"{lacks}; prepare the data again")
             if missing:
                 fix = "with --source FOLDER, your copy" if dataset.licensed else "or give --prepare"
-                command = shlex.join(self._prepare(dataset))
-                raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
+                fix = f"run: {shlex.join(self._prepare(dataset))}, {fix}"
+                fix = "prepare the data again" if self.recipe.custom else fix
+                raise UsageError(f"{missing} has no {dataset.tests[-1]}.idx; {fix}")
             flags = self.recipe.training[dataset.name].flags.split()
             has_vectors = dataset.language_model or value_of(flags, *PRETRAINED)
             if not has_vectors and self._features(dataset) is None:

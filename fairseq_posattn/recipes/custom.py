@@ -136,8 +136,7 @@ class Source:
         except yaml.YAMLError as error:
             line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
             problem = str(getattr(error, "problem", error)).partition("\n")[0]
-            fix = "indent by spaces, quote texts with ': '"
-            self.fail(line, f"this is not YAML ({problem}); {fix}")
+            self.fail(line, f"this is not YAML ({problem}); indent by spaces, quote texts")
         if not isinstance(node, yaml.MappingNode):
             self.fail(1, "it has no keys; posattn recipe --example prints a file with all of them")
         known = {field.name: field for field in fields(CustomTable)}
@@ -170,8 +169,7 @@ class Source:
             line = key.start_mark.line + 1
             name = self._value(kind, key, str)
             if name in lines:
-                also = f"{kind} {name!r} is also in line {lines[name]}"
-                self.fail(line, f"{also}; rename one of them")
+                self.fail(line, f"{kind} {name!r} is also in line {lines[name]}; rename one")
             lines[name] = line
             yield name, value
 
@@ -217,24 +215,25 @@ def read(path: Path) -> Recipe:
         source.fail("data", f"two folders are called {max(names, key=names.count)}; rename one")
     for field in fields(CustomTable):
         if field.name in source.lines and kind not in field.metadata.get("kinds", [kind]):
-            unused = f"{names[0]} is data of {kind}, without {field.name}"
-            source.fail(field.name, f"{unused}; remove it")
+            source.fail(field.name, f"{names[0]} is data of {kind}; remove {field.name}")
     for name, other in (("interval", "epochs"), ("batch_size", "max_tokens")):
         if name in source.lines and other in source.lines:
             source.fail(name, f"{name} has no effect beside {other}; remove one of them")
     if bool(table.epochs) == bool(table.updates):
         source.fail("updates", "give the length of training as either epochs or updates")
     if table.baseline and table.baseline not in table.rows:
-        known = "; ".join(table.rows)
-        source.fail("baseline", f"there is no row {table.baseline!r}; it is one of {known}")
+        source.fail("baseline", f"no row {table.baseline!r}; known: {'; '.join(table.rows)}")
     if table.user_dir:
-        _check_plugin(source, Path(table.user_dir))
+        folder = Path(table.user_dir)
+        if not (folder / "__init__.py").exists():
+            source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
+        if not any(b"fairseq_posattn" in path.read_bytes() for path in files_in(folder, ".py")):
+            source.fail("user_dir", f"{folder}/__init__.py must have 'import fairseq_posattn'")
     if table.scoring and not SCORING.fullmatch(table.scoring):
         source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
     _check_metrics(source, _scores(_scoring(table, kind)) or table.metrics)
     if kind in LABELED and (table.metrics or ("",))[0].startswith(("valid_", *COSTS)):
-        fix = "begin with a score of the test set, which selects checkpoints"
-        source.fail("metrics", f"{table.metrics[0]} cannot be the first metric; {fix}")
+        source.fail("metrics", f"{table.metrics[0]} selects no checkpoints; name a score before it")
     _check_rows(source, GIVEN | BEST if kind in LABELED else GIVEN)
     for name in (table.title, path.stem, *names, *table.rows):
         if not name.isprintable() or set(MARKUP) & set(name):
@@ -264,15 +263,6 @@ def _read_data(source: Source, folder: Path) -> Prepared:
         source.fail("data", str(error))
     corpus.folder = folder
     return corpus
-
-
-def _check_plugin(source: Source, folder: Path) -> None:
-    """Check that a folder for ``--user-dir`` loads this package, too."""
-    if not (folder / "__init__.py").exists():
-        source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
-    if not any(b"fairseq_posattn" in path.read_bytes() for path in files_in(folder, ".py")):
-        fix = "add 'import fairseq_posattn' to its __init__.py"
-        source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
 
 
 def _scoring(table: CustomTable, kind: str) -> str:

@@ -65,8 +65,8 @@ class JobRunner(Runner):
             most = {f"{kind}_max_num_timeout": MOST}
             self._executor = submitit.AutoExecutor(plan.out / "jobs", cluster=kind, **most)
         except ImportError:
-            needs = "needs submitit; pip install 'fairseq-posattn[slurm]'"
-            raise UsageError(f"--executor {kind}: {needs}") from None
+            fix = "pip install 'fairseq-posattn[slurm]'"
+            raise UsageError(f"--executor {kind} needs submitit; {fix}") from None
         except RuntimeError as error:  # there is no Slurm
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         self._executor.update_parameters(**resources(plan.options, plan.gpus))

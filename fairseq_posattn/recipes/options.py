@@ -39,8 +39,7 @@ def _rates(text: str) -> tuple[float, ...]:
 def _steps(text: str) -> tuple[str, ...]:
     steps = tuple(text.split(","))
     if unknown := next((step for step in steps if step not in STEPS), None):
-        known = ", ".join(STEPS)
-        raise argparse.ArgumentTypeError(f"{text}: there is no step {unknown!r}; known: {known}")
+        raise argparse.ArgumentTypeError(f"no step {unknown!r}; known: {', '.join(STEPS)}")
     return steps
 
 

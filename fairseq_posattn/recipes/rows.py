@@ -47,9 +47,10 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         except UsageError:
             raise
         except MALFORMED as error:
-            malformed = f"a result file of its runs is malformed ({in_one_line(error)})"
-            fix = "remove that run's folder and rerun"
-            raise UsageError(f"{entry.folder}: {malformed}; {fix}") from error
+            malformed = (
+                f"a result file is malformed ({in_one_line(error)}); remove that run's folder"
+            )
+            raise UsageError(f"{entry.folder}: {malformed}") from error
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)

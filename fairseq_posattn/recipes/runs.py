@@ -94,8 +94,10 @@ class Run:
     def require_same_data(self) -> None:
         """Raise UsageError if the data was replaced since the run started."""
         if not self.has_same_data(self.folder):
-            trained = f"{self.folder} was trained on other data than {self.values['data']} has now"
-            raise UsageError(f"{trained}: give another --out, or remove that folder")
+            other = f"other data than {self.values['data']} has now"
+            raise UsageError(
+                f"{self.folder} was trained on {other}: give another --out, or remove it"
+            )
 
     def _fingerprint(self, most: int = LARGEST) -> str:
         """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""

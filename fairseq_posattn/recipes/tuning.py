@@ -71,8 +71,8 @@ class Tuning:
         outcome = self.outcome()
         if outcome is None:
             rates = ",".join(map(str, self.rates))
-            diverged = f"{self.name} diverged with each learning rate of --tune {rates}"
-            raise UsageError(f"{diverged}: try lower rates (in {self.runs[0].folder})")
+            diverged = f"{self.name} diverged with --tune {rates} (in {self.runs[0].folder})"
+            raise UsageError(f"{diverged}; try lower rates")
         tried = ", ".join(
             f"{rate} {DIVERGED if value is None else value}"
             for rate, value in outcome["tried"].items()

@@ -173,9 +173,7 @@ def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[
         texts = [[line.strip() for line in form.hypotheses] for form in forms]
         scored = [each for translations, each in systems if translations in texts]
         if not scored:
-            raise UsageError(
-                f"{path}: none of its {len(systems)} systems has the translations that begin with "
-                f"{shortened(texts[-1][0])}; run comet-score on the text that is scored here"
-            )
+            start = shortened(texts[-1][0])
+            raise UsageError(f"{path}: none of its systems has the translations from {start} on")
         scores.append(scored[0])
     return scores

@@ -49,8 +49,7 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
     written, wanted = list(map(text_of, read_file(hypotheses))), read_file(references)
     if len(written) != len(wanted):
         differ = f"{counted(len(written), 'line')}, but {len(wanted):,} in {references}"
-        fix = "each hypothesis needs its reference on the same line"
-        raise UsageError(f"{hypotheses}: {differ}; {fix}")
+        raise UsageError(f"{hypotheses}: {differ}")
     require_known(wanted, references)
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
@@ -93,7 +92,7 @@ def from_generated(
     generated = read_generated(path, file_lines(path) if lines is None else lines)
     written, wanted = generated.hypotheses, generated.references
     if not written:
-        fix = "give output of fairseq-generate, or plain text with --hypotheses and --references"
+        fix = "give plain text with --hypotheses"
         raise UsageError(f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); {fix}")
     restored = "" if references else unknown_words(wanted.values())
     if restored and (text := generated.text()):
@@ -103,8 +102,8 @@ def from_generated(
     elif not wanted:
         raise UsageError(f"{path}: no references (lines T-0<TAB>text); give --references FILE")
     if unwanted := written.keys() - wanted.keys():
-        name = references or path
-        raise UsageError(f"{name}: no reference for hypothesis {min(unwanted)} of {path}")
+        lacks = f"no reference for hypothesis {min(unwanted)} of {path}"
+        raise UsageError(f"{references or path}: {lacks}")
     numbers = sorted(wanted)
     require_known(wanted.values(), references or path)
     described = manifest.read(generated.data[0]) if generated.data else None
@@ -166,8 +165,7 @@ def read_generated(path: StrPath, lines: Iterable[str]) -> Generated:
             if number not in best[kind] or float(score) > best[kind][number][0]:
                 best[kind][number] = float(score), text
         except ValueError:
-            why = f"no score between {kind}-{number} and its text"
-            raise UsageError(f"{path}:{row}: {why}") from None
+            raise UsageError(f"{path}:{row}: no score behind {kind}-{number}") from None
     hypotheses = best["D"] or best["H"]
     result.hypotheses = {number: text for number, (_, text) in hypotheses.items()}
     return result

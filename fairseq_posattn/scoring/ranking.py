@@ -120,8 +120,7 @@ def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
     """Yield the words of each line of ``text/{split}.{column}`` of a prepared folder."""
     path = data / "text" / f"{split}.{column}"
     if not path.is_file():
-        fix = "name a folder of `posattn prepare recommendation` and one of its splits"
-        raise UsageError(f"{path}: no such file; {fix}")
+        raise UsageError(f"{path}: no such file; name a folder of `posattn prepare recommendation`")
     yield from map(str.split, file_lines(path, allow_empty=True))
 
 

@@ -83,9 +83,8 @@ def compare(
     case warns once. Another number of sentences or words is a UsageError.
     """
     if len(gold) != len(predicted):
-        raise UsageError(
-            f"{names[1]}: {counted(len(predicted), 'sentence')}, but {len(gold)} in {names[0]}"
-        )
+        sentences = counted(len(predicted), "sentence")
+        raise UsageError(f"{names[1]}: {sentences}, but {len(gold)} in {names[0]}")
     counts, lacking, ignored = Counts(), 0, 0
     for wanted, answer in zip(gold, predicted, strict=True):
         if wanted.length != answer.length:

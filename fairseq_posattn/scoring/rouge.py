@@ -143,9 +143,8 @@ def _score(
     words = RULES[rule][0].findall
     longest = [max((len(words(sentence)) for sentence in side), default=0) for side in sides]
     if prod(longest) > LARGEST_TABLE:
-        long = f"sentences of {longest[0]:,} words, and of {longest[1]:,} in its reference"
         fix = f"end sentences by {eos!r} between spaces, or give another --eos"
-        raise UsageError(f"{name}: summary {number}: {long}, are too long; {fix}")
+        raise UsageError(f"{name}: summary {number}: {max(longest):,} words in a sentence; {fix}")
     hypothesis, reference = map("\n".join, sides)
     scores = scorer.score(reference, hypothesis)
     return {ours: scores[theirs].fmeasure for ours, theirs in METRICS.items()}
@@ -156,8 +155,9 @@ def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) ->
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
     if command is None:
-        fix = "install it from https://github.com/pltrdy/files2rouge, or use rouge-score"
-        raise UsageError(f"--implementation files2rouge: there is no command files2rouge; {fix}")
+        raise UsageError(
+            "--implementation files2rouge: there is no command files2rouge; install it"
+        )
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("references", "summaries")]  # in its order
         for path, lines in zip(paths, (pairs.references, pairs.hypotheses), strict=True):

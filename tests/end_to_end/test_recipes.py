@@ -222,7 +222,7 @@ def test_a_row_trains_with_the_selected_rate(setup1, tmp_path):
         ("dman/iwslt14|--gpus|0", "{} has no dict.de.txt", "translation iwslt14 --dest '{}'"),
         (
             "mpsan/table1_sst|--cpu",
-            "no data in {}/sst5/input0",
+            "{}/sst5/input0 has no test.idx",
             "classification sst5 --glove 6B.300d --dest '{}/sst5' --weighted-phrases",
         ),
     ],

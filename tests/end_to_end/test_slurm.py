@@ -109,7 +109,7 @@ def test_a_missing_slurm_or_submitit_is_one_line(words, monkeypatch):
     with pytest.raises(UsageError, match='--executor slurm: .* not detect "srun"'):
         main([*words, "--executor", "slurm"])
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(UsageError, match="--executor slurm: needs submitit; pip install 'fairseq-"):
+    with pytest.raises(UsageError, match="--executor slurm needs submitit; pip install 'fairseq-"):
         main([*words, "--executor", "slurm"])
 
 

@@ -114,10 +114,10 @@ ADDED = [  # what is added behind the epochs, message
     ("epochs: 4", "key 'epochs' is also in line 2; rename one"),
     ("metrics: [bleu, valid_bleu]", "there is no metric 'valid_bleu'; known: bleu,"),
     ("checkpoint: first", "checkpoint is 'first'; give best, average,"),
-    ("baseline: X", "there is no row 'X'; it is one of Transformer; A"),
-    ("batch_size: 9", "fr-en is data of translation, without batch_s"),
+    ("baseline: X", "no row 'X'; known: Transformer; A"),
+    ("batch_size: 9", "fr-en is data of translation; remove batch_size"),
     ("user_dir: fr-en", "fr-en has no __init__.py; name the folder"),
-    ("user_dir: stock", "stock does not load the models of this packa"),
+    ("user_dir: stock", "stock/__init__.py must have 'import fairseq_posattn'"),
     ("scoring: bleu --comet x", "'bleu --comet x' is not bleu or rou"),
 ]
 MISTAKES += [("epochs: 3", f"epochs: 3\n{line}", 3, message) for line, message in ADDED]
@@ -321,8 +321,8 @@ def test_models_are_tested_with_the_task_that_they_were_trained_for(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (with_metrics("valid_accuracy, accuracy"), "3: valid_accuracy cannot be the first metric"),
-        (with_metrics("epoch_s"), "3: epoch_s cannot be the first metric; begin with"),
+        (with_metrics("valid_accuracy, accuracy"), "3: valid_accuracy selects no checkpoints"),
+        (with_metrics("epoch_s"), "3: epoch_s selects no checkpoints; name a"),
         (
             changed("--lr 1e-3", "--best-checkpoint-metric f1"),
             "3: --best-.* is set by the first of",

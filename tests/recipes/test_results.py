@@ -96,7 +96,7 @@ def test_a_translation_has_scores_size_and_provenance(translated):
 def test_missing_hypotheses_are_an_error(translated):
     scored = {**SCORED, "counts": {**SCORED["counts"], "missing": 1}}
     (translated.folder / "score.json").write_text(json.dumps(scored))
-    with pytest.raises(UsageError, match="lacks 1 hypothesis;"):
+    with pytest.raises(UsageError, match="lacks 1 hypotheses; add"):
         record(translated)
     assert not translated.result.exists()
 
@@ -257,10 +257,10 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
         ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
         ("seed1", {"parameters": "9"}, '{}: parameters is "9".*; remove the file or'),
-        ("seed1", {"scores": [40]}, "{}: a result file .*; remove that run's folder and rerun"),
+        ("seed1", {"scores": [40]}, "{}: a result file .*; remove that run's folder"),
         ("seed1", {"scores": {"rouge1": 10**400}}, "{}: a result file .*OverflowError"),
         ("seed1", {"scores": {}}, "{}: a result file .*KeyError: 'rouge1'"),
-        ("seed1", {"counts": 5}, "{}: a result file of its runs is malformed .*TypeError"),
+        ("seed1", {"counts": 5}, "{}: a result file is malformed .*TypeError"),
     ],
 )
 def test_a_malformed_result_is_one_line_with_its_folder(translated, subfolder, result, message):

@@ -82,7 +82,7 @@ def test_a_diverged_rate_is_not_selected(tried, failed):
 
 
 def test_rates_that_all_diverge_are_refused(tried):
-    with pytest.raises(UsageError, match="A diverged with each learning rate of --tune 0.0005,"):
+    with pytest.raises(UsageError, match="A diverged with --tune 0.0005,"):
         tried({5e-4: "diverged", 1e-3: [1, "nan"]}).summary()
 
 

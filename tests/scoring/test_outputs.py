@@ -69,7 +69,7 @@ def test_skipped_references_of_a_file_are_counted(write):
     [
         ("just text\n", "out: no hypotheses .lines such as H-0"),
         ("H-0\t-1\ta\n", "out: no references .* --references"),
-        ("T-0\ta\nH-0\ta\n", "out:2: no score between H-0 and its text"),
+        ("T-0\ta\nH-0\ta\n", "out:2: no score behind H-0"),
         ("T-0\ta\nH-0\tone\ttwo\n", "out:2: no score"),
         ("T-0\ta\nH-7\t-1\ta\n", "no reference for hypothesis 7"),
         ("", "out: the file is empty"),

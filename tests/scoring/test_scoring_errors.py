@@ -16,7 +16,11 @@ NUMBERS = "labels must be 0 or 1 and scores finite"
 BLEU = "bleu --hypotheses TEXT --references TEXT"
 # A command, the contents of FILE, and words of the message.
 MISTAKES = [
-    ("labels --references LABELS --predictions FILE", "yes\n" * 59, "FILE: 59 labels, but 60"),
+    (
+        "labels --references LABELS --predictions FILE",
+        "yes\n" * 59,
+        "FILE: 59 lines for 60 references",
+    ),
     ("ranking --scores FILE", "1\t[1, 0]\t[2, 1]\n1\t[1, 0]\n", f"FILE:2: {FORM}"),
     ("ranking --scores FILE", "1\t[1, 0]\t[0.5]\n", f"FILE:1: {FORM}"),
     ("ranking --scores FILE", b"1\t[\xff]\t[0.5]\n", "FILE:1: not UTF-8"),
@@ -31,9 +35,9 @@ MISTAKES = [
     (f"{BLEU} --language qq", "", "language 'qq': unknown code"),
     (f"{BLEU} --detokenize deutsh", "", "language 'deutsh': unknown code; did you mean de?"),
     (f"{BLEU} --detokenize de --language en", "", "--detokenize: sets --text and --language"),
-    (f"{BLEU} --raw-references FILE", "one\n", "FILE: 1 line for 2 scored sentences"),
-    (f"{BLEU} --baseline FILE", "one\n", "FILE: 1 line for 2 scored sentences"),
-    (f"{BLEU} --by-length 9 --sources FILE", "one\n", "FILE: 1 line for 2 scored sentences"),
+    (f"{BLEU} --raw-references FILE", "one\n", "FILE: 1 line for 2 references"),
+    (f"{BLEU} --baseline FILE", "one\n", "FILE: 1 line for 2 references"),
+    (f"{BLEU} --by-length 9 --sources FILE", "one\n", "FILE: 1 line for 2 references"),
     (f"{BLEU} --by-length 9 --plot x.txt", "", "--plot x.txt: the name must end in .png or .pdf"),
     (f"{BLEU} --comet FILE", '{"a": [{"mt": "b"}]}', "FILE: not a file of scores as of"),
     ("bleu --generated RUN --baseline FILE", "T-0\tb\nH-0\t-1\ta\n", "FILE: its references differ"),

@@ -244,7 +244,7 @@ def test_bleu_and_comet_are_compared_with_a_baseline(
     assert result["significance"]["comet"]["difference"] == pytest.approx(ours - theirs)
     other = [*files[:-1], files[1]]  # the references as baseline have no scores
     assert score("bleu", [*other, "--comet", comet, *ENGLISH]) == 1
-    assert "none of its 2 systems has the translations that begin with" in capsys.readouterr().err
+    assert "none of its systems has the translations from" in capsys.readouterr().err
 
 
 @pytest.fixture

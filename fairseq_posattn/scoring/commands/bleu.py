@@ -118,7 +118,7 @@ def score(options: argparse.Namespace) -> Result:
     language, warnings = find_language(pairs[0], options.language)
     raw = options.raw_references and read_file(options.raw_references)
     if raw:
-        shared.check_lines(options.raw_references, raw, pairs[0])
+        shared.check_lines(options.raw_references, raw, pairs[0].references)
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
     measures = Measures(forms, language, options.text, raw, options.comet)
     is_plain = all(  # running text with punctuation
@@ -179,15 +179,13 @@ def warnings_of_text(
     if language in WITHOUT_SPACES:
         warnings.append(f"language {language}: TER counts words between spaces, which say little")
     if sides.hypotheses or sides.references:
-        unknown = "Moses' tokens of an unknown language: detokenized as English for sacrebleu and "
-        unknown += "chrF2; give --language LANG"
+        unknown = "Moses' tokens of an unknown language are read as English; give --language LANG"
         warnings += filter(None, [rules_warning(language) if language else unknown])
     if set(forms) == {"sacrebleu"}:
         return warnings
     if sides.hypotheses != sides.references:
         tokens, running = ("hypotheses", "references")[:: 1 if sides.hypotheses else -1]
-        fix = "use sacrebleu and chrF2, not the tokenised forms; if both are plain text, give "
-        fix += "--text running"
+        fix = "use sacrebleu and chrF2; if both are plain text, give --text running"
         warnings.append(f"the {tokens} are Moses' tokens but the {running} are not: {fix}")
     elif not sides.references and bleu.looks_tokenized(pairs.references) is False:
         warnings.append(

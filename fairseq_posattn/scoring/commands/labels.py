@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError, counted
-from fairseq_posattn.scoring.commands.score import FILES, plain_parser
+from fairseq_posattn.scoring.commands.score import FILES, check_lines, plain_parser
 from fairseq_posattn.scoring.labels import (
     accuracy,
     correct,
@@ -55,9 +55,7 @@ def score(options: argparse.Namespace) -> Result:
     )
     paths = options.predictions + options.baseline
     for path, run in zip(paths, runs + before, strict=True):
-        if len(run) != len(labels):
-            differ = f"{counted(len(run), 'label')}, but {len(labels):,} in {options.references}"
-            raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
+        check_lines(path, run, labels)
     known = set(labels)
     others = sum(label not in known for label in runs[0])
     if 2 * others > len(labels):

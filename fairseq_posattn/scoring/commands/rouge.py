@@ -81,8 +81,7 @@ def score(options: argparse.Namespace) -> Result:
         lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
     elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
-        problem = "has no --baseline, --statistics, --by-length or several runs; use rouge-score"
-        raise UsageError(f"--implementation files2rouge: {problem}")
+        raise UsageError("--implementation files2rouge scores a single run alone; use rouge-score")
     else:
         numbers = {**rouge.rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]

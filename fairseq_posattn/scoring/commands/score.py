@@ -100,11 +100,10 @@ def length_limits(text: str) -> list[int]:
 
 def read_pairs(options: argparse.Namespace) -> list[Pairs]:
     """Return the runs to score; ArgumentError for no text, or two, UsageError for other errors."""
-    if bool(options.generated) == bool(options.hypotheses):
+    lacks = options.hypotheses and options.references is None
+    if lacks or bool(options.generated) == bool(options.hypotheses):
         either = "give either --generated FILE or --hypotheses FILE --references FILE"
         raise argparse.ArgumentError(None, either)
-    if options.hypotheses and options.references is None:
-        raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
     if options.by_length is None and (options.sources or options.plot):
         raise argparse.ArgumentError(None, "--sources and --plot need --by-length")
     check_picture(options.plot, option="--plot")
@@ -131,7 +130,7 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
         else:
             lines = outputs.remove_marks(list(map(outputs.text_of, lines)), options.remove_bpe)
             run = replace(pairs, hypotheses=lines, missing=0)
-            check_lines(path, run.hypotheses, pairs)
+            check_lines(path, run.hypotheses, pairs.references)
         runs.append(run)
     return runs
 
@@ -161,7 +160,7 @@ def add_details(
         unit, texts = "source", runs[0].sources
         if options.sources is not None:
             texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
-            check_lines(options.sources, texts, runs[0])
+            check_lines(options.sources, texts, runs[0].references)
         elif texts is None:
             unit, texts = "reference", runs[0].references
         ranges = lengths.divide(texts, options.by_length)
@@ -176,9 +175,8 @@ def add_details(
         write_statistics(options.statistics, kept, runs[0].references)
 
 
-def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:
-    """Raise UsageError unless a file has one line for each scored sentence."""
-    if len(lines) != len(pairs.references):
-        differ = f"{counted(len(lines), 'line')} for "
-        differ += counted(len(pairs.references), "scored sentence")
-        raise UsageError(f"{path}: {differ}; give one line for each")
+def check_lines(path: Path, lines: Sequence[str], references: Sequence[str]) -> None:
+    """Raise UsageError unless a file has one line for each reference."""
+    if len(lines) != len(references):
+        differ = f"{counted(len(lines), 'line')} for {counted(len(references), 'reference')}"
+        raise UsageError(f"{path}: {differ}; give one for each")
