@@ -276,8 +276,8 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
             continue
         for_argparse = field.metadata.keys() & {"metavar", "type", "choices"}
         settings = {**VALUES.get(field.type, {}), **{k: field.metadata[k] for k in for_argparse}}
-        names = filter(None, (_flag(field.name), field.metadata.get("also")))
-        parser.add_argument(*names, help=field.metadata["help"].format(**values), **settings)
+        spelled = filter(None, (_flag(field.name), field.metadata.get("also")))
+        parser.add_argument(*spelled, help=field.metadata["help"].format(**values), **settings)
     about = "flags of fairseq-train, added to every row's after the recipe's"
     parser.add_argument_group("-- FLAGS", about)
     return parser
