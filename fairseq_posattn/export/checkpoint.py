@@ -1,7 +1,4 @@
-"""Export of a checkpoint to a folder that ``transformers`` loads.
-
-export("checkpoints/sst5/checkpoint_best.pt", "sst5")
-"""
+"""Export of a checkpoint to a folder that ``transformers`` loads."""
 
 import json
 import shutil

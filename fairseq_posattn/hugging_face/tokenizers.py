@@ -1,8 +1,4 @@
-"""Tokenizers of exported models, with the text processing of ``posattn prepare``.
-
-Their files are ``vocab.json``, ``target_vocab.json`` if the target dictionary differs, and for
-subwords and generation ``preparation.json`` with the files that it names.
-"""
+"""Tokenizers of exported models, with the text processing of ``posattn prepare``."""
 
 import json
 import shutil

@@ -1,8 +1,4 @@
-"""Sequence-level distillation (Kim and Rush, 2016): a teacher's translations as training targets.
-
-The training pairs are divided into parts of :data:`PART` lines. Each translated part is a file of
-one folder, so that a run that was killed goes on, and several machines can share the work.
-"""
+"""Sequence-level distillation (Kim and Rush, 2016): a teacher's translations as training targets."""
 
 import math
 import multiprocessing
@@ -25,7 +21,7 @@ if TYPE_CHECKING:  # a command's --help needs no PyTorch
 
     from fairseq_posattn.inference.translation import Translation, Translator
 
-PART = 500
+PART = 500  # lines in a file, so that a killed run goes on and machines share the work
 
 Pair = tuple[str, str]  # source and target in subwords
 

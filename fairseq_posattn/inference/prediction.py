@@ -1,12 +1,4 @@
-"""Labels and scores for new text, from a trained classifier.
-
-    from fairseq_posattn.inference import prediction
-
-    predictor = prediction.load("checkpoints/sst5/checkpoint_best.pt")
-    predictor(["a gorgeous , witty , seductive movie ."])[0].label
-
-``posattn predict`` does the same from the command line.
-"""
+"""Labels and scores for new text, from a trained classifier."""
 
 import json
 import warnings

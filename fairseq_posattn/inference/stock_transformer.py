@@ -1,7 +1,4 @@
-"""fairseq's own Transformer as a model of this plugin: layers of ``san,ffn`` and ``san,cross,ffn``.
-
-It then translates by the plugin's search, and can be exported, inspected and quantized.
-"""
+"""fairseq's own Transformer as the plugin's, for search, export, inspection and quantization."""
 
 from argparse import Namespace
 from collections.abc import Mapping

@@ -1,12 +1,4 @@
-"""Translations and summaries of plain text, from a trained model or an ensemble.
-
-    from fairseq_posattn.inference import translation
-
-    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
-    translator("Guten Morgen!").text
-
-``posattn translate`` and ``posattn summarize`` do the same from the command line.
-"""
+"""Translations and summaries of plain text, from a trained model or an ensemble."""
 
 import math
 import warnings

@@ -1,7 +1,4 @@
-"""DA's learned w and v, as numbers and as a picture.
-
-DA-Transformer (Wu et al., 2021), Figures 6 and 7, footnote 6.
-"""
+"""DA's learned w and v, as numbers and as a picture (Wu et al., 2021, Figures 6 and 7)."""
 
 from collections.abc import Sequence
 from statistics import fmean
