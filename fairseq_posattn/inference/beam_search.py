@@ -105,10 +105,9 @@ class ForcedSearch(SequenceGenerator):
             candidates = self._candidates(log_probs_of, tokens, scores, len(left), step, max_len)
             totals, parents, ids = candidates  # [B, 2N]
             ends = ids.eq(self.eos) & totals.ne(-math.inf)
-            finished = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
-            if step == max_len or len(finished) == len(left):
+            kept = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
+            if step == max_len or not kept:
                 break
-            kept = [index for index in range(len(left)) if index not in finished]
             left = [left[index] for index in kept]
             # The best candidates that do not end; there are N at least. Sorted by their parents, so
             # that fewer rows of the caches move.
@@ -127,10 +126,7 @@ class ForcedSearch(SequenceGenerator):
     def _decode(
         self, tokens: Tensor, encoded: list[Any], states: list[dict[Any, Any]]
     ) -> tuple[Callable[[slice], Tensor], Tensor | None]:
-        """Return a function from rows to log-probabilities ``[R, V]``, and attention ``[B*N, S]``.
-
-        fairseq's function returns those of all rows, and reads and writes the logits more often.
-        """
+        """Return a function from rows to log-probabilities ``[R, V]``, and attention ``[N, S]``."""
         model = self.model.single_model
         decoder = model.decoder
         simple = isinstance(decoder, DecoderPass) and decoder.adaptive_softmax is None
@@ -170,33 +166,25 @@ class ForcedSearch(SequenceGenerator):
         for start in range(0, len(tokens), size * hypotheses):
             rows = slice(start, start + size * hypotheses)
             log_probs = log_probs_of(rows)
-            self._forbid(log_probs, tokens[rows], len(log_probs) // hypotheses, step, max_len)
+            self._forbid(log_probs, tokens[rows], hypotheses, step, max_len)
             totals, parents, ids = self._best(log_probs, scores[rows], hypotheses, step)
             parts.append((totals, parents + start, ids))
         return tuple(map(torch.cat, zip(*parts, strict=True)))
 
-    def _forbid(
-        self, log_probs: Tensor, tokens: Tensor, sentences: int, step: int, max_len: int
-    ) -> None:
+    def _forbid(self, log_probs: Tensor, tokens: Tensor, beam: int, step: int, last: int) -> None:
         """Set the log-probabilities of tokens that may not come next to -inf."""
         log_probs[:, self.pad] = -math.inf
         log_probs[:, self.unk] -= self.unk_penalty
-        if step >= max_len:
+        if step >= last:
             log_probs[:, : self.eos] = -math.inf
             log_probs[:, self.eos + 1 :] = -math.inf
         if step < self.min_len:
             log_probs[:, self.eos] = -math.inf
         if self.repeat_ngram_blocker is not None:
-            hypotheses = len(tokens) // sentences
-            self.repeat_ngram_blocker(tokens, log_probs, sentences, hypotheses, step)
+            self.repeat_ngram_blocker(tokens, log_probs, len(tokens) // beam, beam, step)
 
-    def _best(
-        self, log_probs: Tensor, scores: Tensor, hypotheses: int, step: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best candidates of each ``hypotheses`` rows.
-
-        They lie in the 2N chunks of a sentence's logits that have the best candidates.
-        """
+    def _best(self, log_probs: Tensor, scores: Tensor, beam: int, step: int) -> tuple[Tensor, ...]:
+        """Return the best candidates of each ``beam`` rows, within their 2N best chunks."""
         count, vocabulary = 2 * self.beam_size, log_probs.size(1)
         before = scores.new_zeros(len(scores), 1) if step == 0 else scores[:, step - 1, None]
         whole = (vocabulary - 1) // CHUNK * CHUNK
@@ -204,8 +192,8 @@ class ForcedSearch(SequenceGenerator):
         rest = log_probs[:, whole:].amax(1, keepdim=True)  # the last chunk may be shorter
         best = torch.cat([chunks.amax(-1), rest], dim=1) + before  # [B*N, chunks]
         best = best.masked_fill_(best.isnan(), -math.inf)
-        indices = best.view(len(best) // hypotheses, -1).topk(count).indices  # [B, 2N]
-        first = torch.arange(0, len(best), hypotheses, device=best.device)
+        indices = best.view(len(best) // beam, -1).topk(count).indices  # [B, 2N]
+        first = torch.arange(0, len(best), beam, device=best.device)
         parents = first[:, None] + indices // best.size(1)
         offsets = torch.arange(CHUNK, device=best.device)
         ids = (indices % best.size(1))[..., None] * CHUNK + offsets  # [B, 2N, 64]
@@ -226,8 +214,8 @@ class ForcedSearch(SequenceGenerator):
         left: list[int],
         results: list[list[dict[str, Tensor]]],
         step: int,
-    ) -> set[int]:
-        """Store the hypotheses that end; return the indices of the sentences that are finished."""
+    ) -> list[int]:
+        """Store the hypotheses that end; return the indices of the sentences that go on."""
         totals, parents, _ = candidates
         ending = ends[:, : self.beam_size].nonzero()  # indices and ranks
         rows, total = (tensor[tuple(ending.t())] for tensor in (parents, totals))
@@ -240,12 +228,7 @@ class ForcedSearch(SequenceGenerator):
         attention = [none] * len(rows) if weights is None else weights[rows, :, 1 : step + 2]
         names = "tokens", "score", "attention", "positional_scores"
         columns = zip(written, total / norm, attention, positional, strict=True)
-        finished = set()
         for (index, _), values in zip(ending.tolist(), columns, strict=True):
-            hypotheses = results[left[index]]
-            if len(hypotheses) == self.beam_size:
-                continue
-            hypotheses.append({**dict(zip(names, values, strict=True)), "alignment": none})
-            if len(hypotheses) == self.beam_size:
-                finished.add(index)
-        return finished
+            if len(hypotheses := results[left[index]]) < self.beam_size:
+                hypotheses.append({**dict(zip(names, values, strict=True)), "alignment": none})
+        return [index for index, row in enumerate(left) if len(results[row]) < self.beam_size]
