@@ -16,10 +16,9 @@ from fairseq_posattn.training.registered import checkpoint_utils  # models decla
 
 SHAPE = "shape of "
 UNSET = "_float_tensor"  # a buffer of fairseq that is never set
-PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
-KEPT = {
-    "epoch": "--keep-last-epochs {}",
-    "update": "--save-interval-updates N --keep-interval-updates {}",
+KINDS = {  # names of checkpoints, and the flags that keep them
+    "epoch": (r"checkpoint(\d+)\.pt", "--keep-last-epochs {}"),
+    "update": (r"checkpoint_\d+_(\d+)\.pt", "--save-interval-updates N --keep-interval-updates {}"),
 }
 
 
@@ -27,12 +26,13 @@ def last_checkpoints(
     directory: str, kind: str, count: int, upper_bound: int | None = None
 ) -> list[str]:
     """Return the last ``count`` checkpoints of a kind ("epoch" or "update"), oldest first."""
-    numbered = checkpoint_utils.checkpoint_paths(directory, PATTERNS[kind], keep_match=True)
+    pattern, flags = KINDS[kind]
+    numbered = checkpoint_utils.checkpoint_paths(directory, pattern, keep_match=True)
     paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
     if len(paths) < count:
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
         few = f"{len(paths)} {kind} checkpoints{bound}, fewer than --num-{kind}-checkpoints {count}"
-        fix = f"train with {KEPT[kind].format(count)} (for posattn train after --)"
+        fix = f"train with {flags.format(count)} (for posattn train after --)"
         raise UsageError(f"{directory}: {few}; {fix}")
     return paths[:count][::-1]
 
@@ -64,10 +64,7 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def essentials(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what averaged checkpoints must share: shapes, settings that matter in use, the start.
-
-    Weights that started from different random ones have no useful mean.
-    """
+    """Return what averaged checkpoints must share: shapes, settings used in inference, the seed."""
     options, task = saved_group(state, "model"), saved_group(state, "task")
     arch = options.get("_name") or options.get("arch")
     # Those of older models are all flags of a command, with "arch".
@@ -91,13 +88,11 @@ def essentials(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shared.items() if value is not None}
 
 
-def require_same(
-    path: str, shared: dict[str, Any], first_path: str, first_shared: dict[str, Any]
-) -> None:
+def require_same(path: str, shared: dict[str, Any], first: str, expected: dict[str, Any]) -> None:
     """Raise UsageError if settings or shapes of a checkpoint differ from those of the first."""
-    for name in [*shared, *first_shared]:
-        value, other = shared.get(name), first_shared.get(name)
+    for name in [*shared, *expected]:
+        value, other = shared.get(name), expected.get(name)
         may_lack = not name.startswith(SHAPE)
         if str(value) != str(other) and not (may_lack and None in (value, other)):
-            differ = f"{name} is {str(value)[:40]}, but {str(other)[:40]} in {first_path}"
+            differ = f"{name} is {str(value)[:40]}, but {str(other)[:40]} in {first}"
             raise UsageError(f"{path}: {differ}; average checkpoints of one training run")

@@ -137,12 +137,3 @@ def answering(args: Namespace) -> Iterator[tuple[Iterator[list[bytes]], str, Any
             file, name = files.enter_context(open(args.input, "rb")), args.input
         out = files.enter_context(writing(args.output)) if args.output else sys.stdout
         yield arriving_lines(file.fileno(), args.buffer_size, name), name, out
-
-
-def lines_within(groups: Iterable[list[bytes]], lines: range) -> Iterator[list[bytes]]:
-    """Yield these of the lines, in groups."""
-    number = 0
-    for group in groups:
-        if part := group[max(0, lines.start - number) : max(0, lines.stop - number)]:
-            yield part
-        number += len(group)

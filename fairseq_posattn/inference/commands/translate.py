@@ -165,8 +165,10 @@ def requests(
     number = 0
     prefixes = file_lines(args.prefixes, allow_empty=True) if args.prefixes else None
     if shard is not None:
-        number, groups = shard.start, options.lines_within(groups, shard)
-        prefixes = prefixes and itertools.islice(prefixes, shard.start, shard.stop)
+        number, bounds = shard.start, (shard.start, shard.stop)
+        part = itertools.islice(itertools.chain.from_iterable(groups), *bounds)
+        groups = iter(lambda: list(itertools.islice(part, args.buffer_size)), [])
+        prefixes = prefixes and itertools.islice(prefixes, *bounds)
     for lines in groups:
         numbered = enumerate(lines, start=number + 1)
         texts = [decode_line(line, name, number, notes) for number, line in numbered]
