@@ -166,6 +166,8 @@ class LineReader(Reloadable):
     """Base of predictors that answer lines as they arrive; ``words`` tokenizes texts."""
 
     nothing: Any  # the prediction for a blank line
+    encode_line: Callable[[str, int], Any]  # from a line and its number to the model's input
+    predict: Callable[..., list[Any]]  # from encoded lines, of which blank ones are None
 
     def __init__(
         self,
@@ -179,14 +181,6 @@ class LineReader(Reloadable):
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.notes = LineNotes()
-
-    def encode_line(self, text: str, number: int) -> Any:
-        """Return the model's input for line ``number``."""
-        raise NotImplementedError
-
-    def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
-        """Return the predictions of encoded lines; None stands for a blank line."""
-        raise NotImplementedError
 
     def read_groups(
         self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
