@@ -92,14 +92,9 @@ def predictor_of(
     trained: TrainedModel, words: Words = None, device: Device = None
 ) -> "Predictor | RolePredictor":
     """Return a predictor for a loaded model; see :func:`load`."""
-    if not isinstance(trained.task, SequenceTaggingTask):
-        return classifier_of(trained, words, device)
-    settings = _words_of(trained, words), _is_lower_cased(trained), find_device(device)
-    return RolePredictor(trained, *settings)
-
-
-def classifier_of(trained: TrainedModel, words: Words = None, device: Device = None) -> "Predictor":
-    """Return a predictor for a loaded classifier; see :func:`load`."""
+    if isinstance(trained.task, SequenceTaggingTask):
+        settings = _words_of(trained, words), _is_lower_cased(trained), find_device(device)
+        return RolePredictor(trained, *settings)
     if not isinstance(trained.task, SentencePredictionTask):
         raise trained.refusal("not a classifier")
     cfg = trained.task.cfg
@@ -156,8 +151,7 @@ class Predictor(LineReader):
         names = list_symbols(self.task.label_dictionary)
         if len(names) != cfg.num_classes:
             differ = f"{cfg.num_classes} classes, but {cfg.data}/label/dict.txt has {len(names)}"
-            fix = "name the folder of its training data with --data"
-            raise UsageError(f"{self.path}: has {differ}; {fix}")
+            raise UsageError(f"{self.path}: has {differ}; name its training data with --data")
         return names
 
     def __call__(
@@ -215,10 +209,8 @@ class Predictor(LineReader):
             if notes and not self.expects_pairs and "\t" in text.strip():
                 notes.add("tab", number)
         if len(sentences) != 1 + self.expects_pairs:
-            wanted, fix = "one sentence", "give each a line of its own, without a TAB"
-            if self.expects_pairs:
-                wanted, fix = "a pair of sentences", "separate the sentences of a line with a TAB"
-            raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
+            wanted = "a pair with a TAB between" if self.expects_pairs else "a sentence"
+            raise UsageError(f"the model needs {wanted}, not {len(sentences)}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
         if not self.encodes_pairs:  # concatenated as fairseq's sentence_prediction does

@@ -100,8 +100,7 @@ def of_side(trained: TrainedModel, side: str, **page: Any) -> list[AttentionLaye
         if not layers or not all(isinstance(item, EncoderLayer | DecoderLayer) for item in layers):
             why = trained.unread and f": {trained.unread}"
             lacks = f"the {side} of {type(trained.model).__name__} has no layers of sublayers{why}"
-            fix = "choose a model of this plugin, such as posattn_transformer"
-            raise UsageError(f"{trained.path}: {lacks}; {fix}, or fairseq's Transformer")
+            raise UsageError(f"{trained.path}: {lacks}; choose a posattn_transformer")
         flag, decoder = f"{side}_sublayers", side == "decoder"
         text = getattr(trained.config, flag)
         names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
@@ -132,12 +131,10 @@ def of_classifier(trained: TrainedModel) -> list[AttentionLayer]:
     encoder: Any = getattr(trained.model, "encoder", None)
     cfg: Any = trained.config
     if not isinstance(encoder, SentenceEncoder):
-        fix = "choose a translator or a sentence classifier of this plugin"
-        kind = type(trained.model).__name__
-        raise UsageError(f"{trained.path}: there is no page for a {kind}; {fix}")
+        none = f"there is no page for a {type(trained.model).__name__}"
+        raise UsageError(f"{trained.path}: {none}; choose a translator or a classifier")
     if encoder.sentences is not None:
-        fix = "choose a model that reads all words at once"
-        raise UsageError(f"{trained.path}: reads documents a sentence at a time; {fix}")
+        raise UsageError(f"{trained.path}: reads documents a sentence at a time; choose another")
     rows = [(WORDS, "")]
     if trained.encodes_pairs:
         rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")]
@@ -215,11 +212,6 @@ class AttentionCall:
     layer: AttentionLayer
     args: tuple[Tensor, ...]
     result: Tensor
-
-    @property
-    def weights(self) -> Tensor:
-        """Return the weights to show, see :meth:`.AttentionLayer.weights`."""
-        return self.layer.weights(self.result)
 
 
 @contextmanager

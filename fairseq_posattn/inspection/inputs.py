@@ -1,6 +1,5 @@
 """The sentences of ``posattn analysis``, as tensors of token ids."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -8,7 +7,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.prediction import predictor_of
 from fairseq_posattn.inference.stream import LineNotes, warn
-from fairseq_posattn.inference.tokens import Lines, UnknownTokens
+from fairseq_posattn.inference.tokens import Lines
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import file_lines
@@ -21,15 +20,35 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """Return the encoder; a tagger or recommender, which needs more input, is refused."""
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
-        fix = "only its parameters can be shown, without sentences"
-        name = type(trained.model).__name__
-        raise UsageError(f"{trained.path}: a {name} needs more input than sentences; {fix}")
+        raise trained.refusal("needs more input than sentences")
     return encoder
 
 
 def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
     """Return the sentences of plain text or tokens (``-``: standard input) by line."""
-    encode, unknown, notes = _text_reader(trained)
+    reader: Any
+    if trained.translates:
+        reader = Lines(trained, trained.longest)
+        notes: LineNotes = reader.notes()
+
+        def encode(text: str, number: int) -> Tensor:
+            line = reader.encode(text)
+            if line.cut:
+                notes.add("cut", number)
+            tokens: Tensor = line.tokens
+            return tokens
+
+    else:
+        reader = predictor_of(trained, device="cpu")
+        notes, is_pair = reader.notes, reader.encodes_pairs
+        reader.expects_pairs &= not is_pair  # each sentence of a pair is encoded alone
+
+        def encode(text: str, number: int) -> Tensor:
+            encoded: list[Tensor] = reader.encode(
+                text.split("\t") if is_pair else text, number, notes
+            )
+            return encoded[0]
+
     sentences = {}
     for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
         try:
@@ -39,38 +58,11 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
             raise UsageError(f"{path}:{number}: {error}") from None
     if not sentences:
         raise UsageError(f"--sentences {path}: no sentences in it")
-    if warning := unknown.warning():
+    if warning := reader.unknown.warning():
         warn(f"{path}: {warning}")
     for message in notes.warnings(path):
         warn(message)
     return sentences
-
-
-def _text_reader(
-    trained: TrainedModel,
-) -> tuple[Callable[[str, int], Tensor], UnknownTokens, LineNotes]:
-    """Return a function from a line and its number to token ids, and what it counts."""
-    if trained.translates:
-        lines = Lines(trained, trained.longest)
-        notes = lines.notes()
-
-        def encode(text: str, number: int) -> Tensor:
-            line = lines.encode(text)
-            if line.cut:
-                notes.add("cut", number)
-            return line.tokens
-
-        return encode, lines.unknown, notes
-    predictor: Any = predictor_of(trained, device="cpu")
-    read, notes, is_pair = predictor.encode, predictor.notes, predictor.encodes_pairs
-    if is_pair:  # each sentence of a pair is encoded alone
-        predictor.expects_pairs = False
-
-    def encode_text(text: str, number: int) -> Tensor:
-        encoded: list[Tensor] = read(text.split("\t") if is_pair else text, number, notes)
-        return encoded[0]
-
-    return encode_text, predictor.unknown, notes
 
 
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:
@@ -78,8 +70,7 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
         task.load_dataset(split)
     except FileNotFoundError as error:
         missing = f"--split {split}: there is no such split in {task.cfg.data}"
-        fix = "name another, or the folder of the binarized data with --data"
-        raise UsageError(f"{missing}; {fix}") from error
+        raise UsageError(f"{missing}; name another, or other data with --data") from error
     return task.dataset(split)
 
 

@@ -48,7 +48,7 @@ def locality(
     total = torch.zeros(len(layers), len(windows), dtype=torch.float64)
 
     def observe(index: int, call: AttentionCall) -> None:
-        total[index] += attention_within(call.weights, windows).sum(0)
+        total[index] += attention_within(call.layer.weights(call.result), windows).sum(0)
 
     with torch.no_grad(), tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
         for batch in batches_of_one_length(sentences):

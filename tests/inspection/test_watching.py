@@ -15,7 +15,7 @@ def run_watched(encoder, layers, sentence, observe):
 
 def collected_weights(encoder, layers, sentence):
     weights = {}
-    observe = lambda index, call: weights.update({index: call.weights[0]})  # noqa: E731
+    observe = lambda index, call: weights.update({index: call.layer.weights(call.result)[0]})  # noqa: E731
     run_watched(encoder, layers, sentence, observe)
     return [weights[index] for index in range(len(layers))]
 

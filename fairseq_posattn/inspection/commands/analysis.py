@@ -136,8 +136,7 @@ def run_cost(args: argparse.Namespace) -> None:
     trained = load(args.checkpoint, args.data, reads_data=True)
     device = find_device("cpu" if args.cpu else None)
     if not isinstance(trained.model, PosAttnClassifier):
-        kind = type(trained.model).__name__
-        raise UsageError(f"{args.checkpoint}: not a classifier of this package, but a {kind}")
+        raise trained.refusal("not a classifier of this package")
     model, task = trained.model.to(device), trained.task
     seconds = measures.inference_seconds(model, task, args.split, args.batch_size, device)
     megabytes = measures.update_megabytes(model, device)

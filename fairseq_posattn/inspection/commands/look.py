@@ -39,19 +39,12 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about = "translations of these sentences, one a line, to show instead of the model's"
     parser.add_argument("--targets", metavar="FILE", help=about)
     parser.add_argument("--output", metavar="FILE", help="page to write, such as page.html")
-    options: dict[str, Any] = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
     about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
-    parser.add_argument("--serve", help=about, **options)
+    options: dict[str, Any] = {"type": cli.natural, "nargs": "?", "const": PORT, "help": about}
+    parser.add_argument("--serve", metavar="PORT", **options)
     add_model(parser)
     cli.add_count(parser, "--beam", int(DECODING["beam"]), "beam size")
     return cli.run(parser, look, arguments)
-
-
-def port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 1 << 16:
-        raise ValueError
-    return number
 
 
 def look(args: argparse.Namespace) -> None:
@@ -65,8 +58,8 @@ def look(args: argparse.Namespace) -> None:
     if args.output:
         check_writable(args.output, "--output")
     decoding = DECODING | {"beam": args.beam, "attention": None}
-    shown = {"layers": args.layers, "names": args.sublayers}
-    view = open_view(args.checkpoint, args.data, **shown, **decoding)
+    chosen = args.layers, args.sublayers
+    view = open_view(args.checkpoint, args.data, *chosen, **decoding)
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
     notes = view.notes()
@@ -78,8 +71,8 @@ def look(args: argparse.Namespace) -> None:
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)
-        size = f"{len(text.encode()) / 1000:,.0f} kB"
-        print(f"{args.output}: {counted(len(sentences), 'sentence')}, {size}")
+        size = len(text.encode()) / 1000
+        print(f"{args.output}: {counted(len(sentences), 'sentence')}, {size:,.0f} kB")
     if args.serve is not None:
         server = LookServer(view, sentences or view.example(), args.serve)
         with server, contextlib.suppress(KeyboardInterrupt):
@@ -87,9 +80,7 @@ def look(args: argparse.Namespace) -> None:
             server.serve_forever()
 
 
-def read_sentences(
-    view: "View", args: argparse.Namespace, notes: LineNotes
-) -> Iterator[dict[str, Any]]:
+def read_sentences(view: "View", args: argparse.Namespace, notes: LineNotes) -> Iterator[Any]:
     """Yield the page's data of each line, until the page is full; add cut lines to ``notes``."""
     from tqdm import tqdm
 

@@ -69,9 +69,9 @@ class LookServer(ThreadingHTTPServer):
         self.page = page(view.description(), sentences, asks=asks).encode()
         try:
             super().__init__((HOST, port), LookHandler)
-        except OSError as error:
-            fix = "name another port, or 0 for any"
-            raise UsageError(f"--serve {port}: {error.strerror}: {fix}") from None
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", error)
+            raise UsageError(f"--serve {port}: {reason}: name another port, or 0 for any") from None
         names = [f"{name}:{self.server_port}" for name in (HOST, "localhost")]
         self.names, self.origins = set(names), {None, *(f"http://{name}" for name in names)}
 

@@ -17,12 +17,7 @@ from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import attention_layers
-from fairseq_posattn.inspection.attention_layers import (
-    AttentionCall,
-    AttentionLayer,
-    choose,
-    watching,
-)
+from fairseq_posattn.inspection.attention_layers import AttentionCall, AttentionLayer, watching
 from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.model.sentence_batches import strip_eos
@@ -56,7 +51,7 @@ class View:
     test_files: Sequence[str]  # of the test set's text, within the folder of the data
 
     def __init__(self, trained: TrainedModel, layers: Sequence[AttentionLayer], *chosen: Any):
-        self.trained, self.layers = trained, choose(layers, *chosen)
+        self.trained, self.layers = trained, attention_layers.choose(layers, *chosen)
         self.languages: dict[str, str] = {}  # of rows of words
         self._notes: dict[int, dict[str, Any]] = {}
 
@@ -108,10 +103,9 @@ class View:
 
         def observe(index: int, call: AttentionCall) -> None:
             nonlocal size
-            shown = call.weights[0]
+            shown = call.layer.weights(call.result)[0]
             if not shown.isfinite().all():
-                path = self.trained.path
-                raise UsageError(f"{path}: attention is NaN or infinite; choose another checkpoint")
+                raise UsageError(f"{self.trained.path}: attention is NaN or infinite; use another")
             size += shown.numel()
             if room is not None and size > room:
                 raise TooMuchError("the page has no room for all its weights; shorten the text")
@@ -158,8 +152,8 @@ class TranslationView(View):
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
-            long = f"has {len(written)} subwords; the model writes {longest} at most"
-            raise UsageError(f"the translation {long}")
+            has = f"has {len(written)} subwords"
+            raise UsageError(f"the translation {has}; the model writes {longest} at most")
         before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
         batch = {"src_tokens": source[None], "src_lengths": torch.tensor([len(source)])}
         batch["prev_output_tokens"] = before[None]
@@ -178,7 +172,8 @@ class ClassifierView(View):
 
     def __init__(self, trained: TrainedModel, *chosen: Any):
         super().__init__(trained, attention_layers.of_classifier(trained), *chosen)
-        self.predictor = predictor = prediction.classifier_of(trained, device="cpu")
+        self.predictor: Any = prediction.predictor_of(trained, device="cpu")
+        predictor = self.predictor
         predictor.words = RULES[predictor.rule_of_text()]
         self.notes, self.unknown = predictor.new_notes, predictor.unknown
         self.takes_pairs = predictor.expects_pairs
@@ -220,16 +215,9 @@ class ClassifierView(View):
         return {"text": text, "outcome": outcome, "rows": rows, **watched, **notice}
 
 
-def open_view(
-    checkpoint: str,
-    data: str | None = None,
-    *,
-    layers: Sequence[int] | None = None,
-    names: Sequence[str] | None = None,
-    **decoding: Any,
-) -> View:
-    """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
+def open_view(checkpoint: str, data: str | None = None, *chosen: Any, **decoding: Any) -> View:
+    """Return a view of a model's ``chosen`` layers; ``decoding`` are settings of the search."""
     trained = load(checkpoint, data)
     if trained.translates:
-        return TranslationView(trained, layers, names, **decoding)
-    return ClassifierView(trained, layers, names)
+        return TranslationView(trained, *chosen, **decoding)
+    return ClassifierView(trained, *chosen)

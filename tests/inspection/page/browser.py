@@ -32,15 +32,7 @@ def find() -> str | None:
 
 
 class Browser:
-    """One page of a browser.
-
-    Args:
-        executable: see :func:`find`.
-        folder: profile folder of the browser.
-
-    Attributes:
-        events: messages of the browser, such as requests and exceptions.
-    """
+    """One page of a browser; ``events`` are its messages, such as requests and exceptions."""
 
     def __init__(self, executable: str, folder):
         reading, to_browser = os.pipe()

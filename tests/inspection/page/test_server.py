@@ -197,7 +197,7 @@ def test_a_cut_text_has_a_notice(translator, classifier):
     assert sentence["rows"]["words"] == ["a"] * 16
 
 
-def test_a_port_in_use_is_one_line(classifier, server):
-    port = server.server_port
-    with pytest.raises(UsageError, match=f"^--serve {port}: Address already in use: name another"):
-        LookServer(classifier(encoder="mpsan"), [], port)
+def test_a_wrong_port_is_one_line(server):
+    for port, reason in ((server.server_port, "Address already in use"), (70000, ".*0-65535.*")):
+        with pytest.raises(UsageError, match=f"^--serve {port}: {reason}: name another"):
+            LookServer(server.view, [], port)
