@@ -27,8 +27,6 @@ from fairseq_posattn.training.models import classifier
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 
-__all__ = ["Exported", "export"]
-
 TOLERANCE = 1e-4
 LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training
 UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no model of ours reads
@@ -69,11 +67,9 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
         collect = _classifier
     else:
         why = trained.unread and f": {trained.unread}"
-        raise UsageError(
-            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported{why}; only models "
-            "of this plugin that translate, summarize or classify can, and fairseq's Transformer; "
-            "for int8 of other models of --task translation use 'posattn translate --int8'"
-        )
+        problem = f"{checkpoint}: a {type(trained.model).__name__} cannot be exported{why}"
+        fix = "for int8 of a model of --task translation use 'posattn translate --int8'"
+        raise UsageError(f"{problem}; {fix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with unfinished_folder(target) as unfinished:
@@ -123,9 +119,8 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
     for name, buffer in model.named_buffers():
         if name not in stored and not torch.equal(buffer, buffers[name]):
-            fix = "register it without persistent=False, or compute it in forward"
-            reason = f"the buffer {name} is not saved with the weights; {fix}"
-            raise UsageError(f"{trained.path}: cannot be exported: {reason}")
+            problem = f"{trained.path}: the buffer {name} is not saved with the weights"
+            raise UsageError(f"{problem}; register it with persistent=True")
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, tokenizer, rules)
@@ -178,8 +173,7 @@ def _classifier(trained: TrainedModel) -> Parts:
 def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     model, task = trained.model, trained.task
     if not trained.translates:
-        task_name = f"--task {trained.task_name}; only models of --task translation"
-        raise UsageError(f"{trained.path}: it was trained with {task_name} can be exported")
+        raise trained.refusal("cannot be exported, as models of --task translation can")
     settings = all_options(trained.config, PosAttnTransformerConfig)
     options = _plain(settings, PosAttnTransformerConfig)
     if options["adaptive_softmax_cutoff"]:
@@ -253,7 +247,6 @@ def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) 
     expected = parts.scores(lines, others)
     difference = (parts.exported_scores(exported, lines, others) - expected).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        differ = f"cannot be exported: its scores would differ by up to {difference:.2g}"
-        reason = "the exported model lacks an option, or computes it otherwise"
-        raise UsageError(f"{trained.path}: {differ}; {reason}")
+        differ = f"its scores would differ by up to {difference:.2g}"
+        raise UsageError(f"{trained.path}: cannot be exported: {differ}")
     return difference

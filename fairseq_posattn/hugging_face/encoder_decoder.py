@@ -31,10 +31,8 @@ class SourceEncoder(Encoder):
     ) -> BaseModelOutput:
         """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
         if input_ids.size(1) > self.longest:
-            raise UsageError(
-                f"a text of {input_ids.size(1)} tokens is longer than --max-source-positions "
-                f"{self.longest}; cut it with the tokenizer's truncation=True"
-            )
+            long = f"a text of {input_ids.size(1)} tokens is longer than the model's {self.longest}"
+            raise UsageError(f"{long}; cut it with the tokenizer's truncation=True")
         if attention_mask is not None:
             pad: int = self.padding_idx
             input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)

@@ -1,4 +1,4 @@
-"""Sequence-level distillation (Kim and Rush, 2016): a teacher's translations as training targets."""
+"""Sequence-level distillation (Kim and Rush, 2016): a teacher's translations become targets."""
 
 import math
 import multiprocessing
@@ -40,10 +40,7 @@ class Settings(NamedTuple):
 
 
 class Teacher:
-    """A function from a part to its number, new targets and how many are the original ones.
-
-    It loads the models at the first call.
-    """
+    """A function from a part to its number, new targets and how many are the original ones."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -78,8 +75,8 @@ class Teacher:
         translator = translation.load(settings.teachers, settings.data, unkpen=math.inf, **options)
         if translator.languages != tuple(settings.languages):
             pair, wanted = map("-".join, (translator.languages, settings.languages))
-            fix = "name data of its languages"
-            raise UsageError(f"{translator.path}: is a model of {pair}, --data of {wanted}; {fix}")
+            differ = f"is a model of {pair}, --data of {wanted}"
+            raise UsageError(f"{translator.path}: {differ}; name data of its languages")
         translator.lines.split = str.strip  # the text is in subwords
         return translator
 

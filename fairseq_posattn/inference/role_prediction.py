@@ -142,9 +142,8 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
             prediction = next(predictions, RolePrediction((), ()))
             positions = [position for position, _ in prediction.tags]
             if positions != [proposition.position] or len(prediction.words) != sentence.length:
-                fix = "give the .roles and the .props of one split"
                 differ = f"line {sentence.line}: other predicates than those tagged"
-                raise UsageError(f"props file, {differ}; {fix}")
+                raise UsageError(f"props file, {differ}; give files of one split")
             spans = spans_of_tags(prediction.tags[0][1])
             propositions.append(replace(proposition, spans=spans))
         yield Sentence(sentence.length, propositions)

@@ -62,8 +62,8 @@ class Batches:
         lines = await asyncio.to_thread(self.translator.encode, texts)
         for text, line in zip(texts, lines, strict=True):
             if line.cut:
-                reason = f"has over {longest - 1} subwords; split the text"
-                raise Refused(400, f"q: {text[:40]!r}... {reason}")
+                has = f"has over {longest - 1} subwords"
+                raise Refused(400, f"q: {text[:40]!r}... {has}; split the text")
         if self.counts["waiting"] + len(lines) > most:
             raise Refused(429, "too many texts are waiting; try again later")
         results, loop = [BLANK] * len(lines), asyncio.get_running_loop()
@@ -125,8 +125,7 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
     for translator in translators:
         pair = languages_of(translator)
         if pair in models:
-            other = models[pair].translator.path
-            names = f"{other} and {translator.path}"
+            names = f"{models[pair].translator.path} and {translator.path}"
             raise UsageError(f"{names}: both translate {'-'.join(pair)}; serve them on two ports")
         models[pair] = Batches(translator, pool, limits, counts)
 

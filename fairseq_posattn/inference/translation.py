@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
@@ -133,21 +133,17 @@ def _check_members(trained: Sequence[TrainedModel]) -> None:
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
                 differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"
-                needs = "an ensemble needs models of the same data"
-                raise UsageError(f"{member.path}: {differs}; {needs}")
+                raise UsageError(f"{member.path}: {differs}; name models of the same data")
 
 
 def _generation(decoding: Mapping[str, Any]) -> fairseq.GenerationConfig:
     """Return fairseq's settings of the search, checked."""
-    others = {field.name for field in fields(fairseq.GenerationConfig)}.difference(SETTINGS)
     for name, value in decoding.items():
-        if name in others:
-            raise UsageError(f"{name}: only fairseq-generate has it; leave it out")
         if name not in SETTINGS:
             known = [*SETTINGS, "data", "device", "attention", "int8"]
             similar = get_close_matches(name, known, n=1)
             hint = f"; did you mean {similar[0]}?" if similar else ""
-            raise UsageError(f"{name}: no such setting of load or of fairseq's generation{hint}")
+            raise UsageError(f"{name}: no such setting of load{hint}")
         if isinstance(value, float) and not (math.isfinite(value) or name == "unkpen"):
             raise UsageError(f"{name} {value}: must be a finite number")
         least = {"beam": 1, "nbest": 1, "no_repeat_ngram_size": 0}.get(name)
@@ -252,8 +248,7 @@ class Translator(Reloadable):
         """Return lines as token ids; see :meth:`__call__`."""
         texts = list_texts(texts)
         if constraints is not None and not self.generation.constraints:
-            ways = "'ordered' or 'unordered'"
-            raise UsageError(f"constraints: load the model with constraints={ways}")
+            raise UsageError("constraints: load the model with constraints='ordered'")
         if prefixes is not None and self.generation.constraints:
             raise UsageError("prefixes: cannot be combined with constraints")
         prefixes = [""] * len(texts) if prefixes is None else list_texts(prefixes, "prefix")
@@ -269,10 +264,8 @@ class Translator(Reloadable):
         lengths, shortest = [len(line.tokens) for line in batch], self.generation.min_len
         longest = self._longest_output(max(lengths))
         if shortest > longest:
-            raise UsageError(
-                f"min_len {shortest}: must be at most {longest}, the maximum output length for "
-                f"{max(lengths)} source subwords (max_len_a, max_len_b, {self.path})"
-            )
+            most = f"{longest}, the maximum output length (max_len_a, max_len_b)"
+            raise UsageError(f"min_len {shortest}: must be at most {most}")
         sources, packed = [line.tokens for line in batch], None
         if self.generation.constraints:
             packed = fairseq.pack_constraints([line.constraints for line in batch])

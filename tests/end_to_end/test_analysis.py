@@ -144,7 +144,7 @@ PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json"]
         ([*PLOT, "--side", "decoder"], "CHECKPOINT: no DA among the chosen decoder sublayers,"),
         (["parameters", "CHECKPOINT"], "--output, --json: nothing to write"),
         ([*PLOT[:2], "OTHER", *PLOT[2:]], "OTHER: layers, heads or mapping of DA differ from"),
-        (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package, but a PosAttnTra"),
+        (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package; it was trained"),
     ],
 )
 def test_an_error_is_one_line_and_leaves_no_file(

@@ -147,7 +147,7 @@ def test_a_refused_model_leaves_nothing(translator, tmp_path):
 
 def test_models_of_older_tasks_are_not_exported():
     older = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="multilingual_translation"))
-    with pytest.raises(UsageError, match="m.pt: .* --task multilingual_translation; only"):
+    with pytest.raises(UsageError, match="m.pt: .* --task multilingual_translation; no c"):
         checkpoint._seq2seq(TrainedModel("m.pt", None, None, older), {})
 
 

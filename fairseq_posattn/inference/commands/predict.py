@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.props import read_props, write_props
@@ -98,8 +98,7 @@ def predict(args: Namespace) -> None:
         warn(message)
     blank -= predictor.notes.count("invalid")
     if blank:
-        lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
-        sys.stderr.write(f"{lines} answered with a blank line\n")
+        sys.stderr.write(f"{counted(blank, 'blank line')} answered with a blank line\n")
 
 
 def warn_of_unknown(predictor: Any, name: str) -> None:

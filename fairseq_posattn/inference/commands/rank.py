@@ -47,8 +47,7 @@ def write(args: Namespace) -> None:
     if not paths:
         raise ArgumentError(None, "nothing to write: give --scores FILE, --submission FILE or both")
     if len(paths) > len(set(paths)):  # two pipes into one file deadlock
-        problem = f"--scores and --submission are both {args.scores}: name two files"
-        raise ArgumentError(None, problem)
+        raise ArgumentError(None, f"--scores and --submission are both {args.scores}: name two")
     if args.checkpoint == POPULARITY and not args.data:
         raise ArgumentError(None, "popularity needs --data FOLDER")
     if args.checkpoint == POPULARITY:
@@ -62,9 +61,7 @@ def write(args: Namespace) -> None:
             count += 1
             for file, line in files.items():
                 file.write(line(impression))
-    print(
-        f"{counted(count, 'impression')}: {' '.join(filter(None, (args.scores, args.submission)))}"
-    )
+    print(f"{counted(count, 'impression')}: {' '.join(filter(None, formats))}")
 
 
 def rank(args: Namespace) -> Iterator[ranking.Impression]:
