@@ -54,7 +54,8 @@ class Teacher:
         targets, kept = [], 0
         for (_, target), line, translation in zip(pairs, lines, translations, strict=True):
             is_kept = line.cut or not translation.hypotheses or translation.is_longest
-            targets.append(target if is_kept else self._choose(translation, target))
+            longest = translator.longest_output(len(line.tokens))
+            targets.append(target if is_kept else self._choose(translation, target, longest))
             kept += is_kept
         return number, targets, kept
 
@@ -80,12 +81,13 @@ class Teacher:
         translator.lines.split = str.strip  # the text is in subwords
         return translator
 
-    def _choose(self, translation: "Translation", target: str) -> str:
+    def _choose(self, translation: "Translation", target: str, longest: int) -> str:
         best, *others = translation.hypotheses
         if others and self.translator:
             reference = [self.translator.lines.plain(target)]
             score = _bleu(tokenizer_for(reference, self.settings.languages[1])).sentence_score
-            best = max((best, *others), key=lambda h: float(score(h.text, reference).score))
+            whole = (h for h in others if len(h.pieces.split()) < longest)  # others may be cut
+            best = max((best, *whole), key=lambda h: float(score(h.text, reference).score))
         return best.pieces
 
 

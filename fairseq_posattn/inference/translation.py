@@ -262,7 +262,7 @@ class Translator(Reloadable):
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
         """Return the translations of a batch of encoded lines, none of them blank."""
         lengths, shortest = [len(line.tokens) for line in batch], self.generation.min_len
-        longest = self._longest_output(max(lengths))
+        longest = self.longest_output(max(lengths))
         if shortest > longest:
             most = f"{longest}, the maximum output length (max_len_a, max_len_b)"
             raise UsageError(f"min_len {shortest}: must be at most {most}")
@@ -286,7 +286,8 @@ class Translator(Reloadable):
         }
         return [translated[row] for row in range(len(batch))]
 
-    def _longest_output(self, source: int) -> int:
+    def longest_output(self, source: int) -> int:
+        """Return the maximum output length in subwords, without the end symbol."""
         cfg = self.generation
         return int(min(cfg.max_len_a * source + cfg.max_len_b, self.generator.max_len - 1))
 
@@ -301,7 +302,7 @@ class Translator(Reloadable):
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         best = valid[: self.generation.nbest]
         results = tuple(self._hypothesis(result, line, is_token) for result in best)
-        longest = self._longest_output(len(line.tokens)) + 1  # with the end symbol
+        longest = self.longest_output(len(line.tokens)) + 1  # with the end symbol
         is_longest = bool(valid) and len(valid[0]["tokens"]) == longest
         return Translation(results, not valid, is_longest)
 

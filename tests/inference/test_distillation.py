@@ -169,7 +169,7 @@ def test_the_best_of_the_beam_is_nearest_by_characters_where_words_are_not_separ
     teacher.translator = SimpleNamespace(lines=SimpleNamespace(plain=str))
     texts = ["今天的天气不好。", "河水上涨，村民离开。"]
     beam = SimpleNamespace(hypotheses=[SimpleNamespace(text=t, pieces=t) for t in texts])
-    assert teacher._choose(beam, "河水上涨，村民撤离。") == texts[1]
+    assert teacher._choose(beam, "河水上涨，村民撤离。", 200) == texts[1]
 
 
 def test_lines_that_are_too_long_or_blank_keep_their_target(data, source):
@@ -189,6 +189,19 @@ def test_translations_of_the_maximum_length_are_not_targets(data, source, capsys
     assert binarized("new", "train", "en") == expected != EXPECTED
     counts = f"{short.count(False)} of {len(source)} translated now; "
     assert f"lines that keep their target: {counts}" in capsys.readouterr().err
+
+
+def test_hypotheses_of_the_maximum_length_are_not_chosen_from_the_beam(data, source):
+    longest, targets = 5, []
+    beams = load(beam=20, nbest=20, max_len_b=longest, unkpen=float("inf"))(source)
+    for beam in beams:
+        texts = (hypothesis.text for hypothesis in beam.hypotheses)
+        targets.append(next((text for text in texts if len(text.split()) == longest), ""))
+    (data / "text/train.en").write_text("".join(f"{text}\n" for text in targets))
+    assert run("--best-of-beam", "--beam", 20, "--max-len-b", longest) == 0
+    rows = zip(binarized("new", "train", "en"), targets, beams, strict=True)
+    kept = {(new == target, beam.is_longest) for new, target, beam in rows if target}
+    assert kept == {(True, True), (False, False)}
 
 
 @pytest.mark.parametrize(
