@@ -213,9 +213,10 @@ def attention(
 
         @functools.wraps(equation)
         def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Attended:
-            arguments = {**defaults, **dict(zip(positional, args, strict=False)), **kwargs}
+            given = {**dict(zip(positional, args, strict=False)), **kwargs}
+            arguments, number = {**defaults, **given}, len(args) + len(kwargs)
             # Sets alone: PyTorch 2.11 cannot compile a comparison with a view of keys.
-            if len(args) > len(positional) or not required <= set(arguments) <= known:
+            if len(given) < number or not required <= set(arguments) <= known:
                 signature.bind(*args, **kwargs)  # raises TypeError for anything but an option
                 unknown = min(arguments.keys() - known)
                 raise TypeError(f"{equation.__name__} has no argument {unknown!r}")

@@ -123,6 +123,12 @@ def test_wrong_options_are_refused(options, error, message):
         call("san", "reference", arguments_of("san"), **options)
 
 
+def test_an_argument_by_position_and_by_name_is_refused():
+    vectors = arguments_of("san").values()
+    with pytest.raises(TypeError, match="multiple values for argument 'value'"):
+        CASES["san"].function(*vectors, value=torch.zeros(1))
+
+
 def test_the_error_states_both_shapes():
     shapes = Shapes({"query": Query, "key": Key})
     query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
