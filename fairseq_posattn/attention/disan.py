@@ -17,12 +17,12 @@ from fairseq_posattn.attention.call import Attended, Call, Options, context_of, 
 from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
-from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.attention.masks import MaskBank, check_mask
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 
-@attention(causal=False)
+@attention(causal=False, check=check_mask)
 def directional_attention(
     call: Call,
     key_score: Annotated[Tensor, "B Tk C"],

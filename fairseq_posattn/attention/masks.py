@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
+from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.pytorch import is_traced
 from fairseq_posattn.common.errors import counted
@@ -162,6 +163,13 @@ class DistanceMask:
         """Return the masks as float ``[K, Tq, Tk]``."""
         vector = self.vector.to(dtype or torch.get_default_dtype())
         return toeplitz_matrix(vector, self.query_length, self.key_length)
+
+
+def check_mask(impl: str, arguments: Arguments) -> None:
+    """Raise ValueError for a mask that is not float: True would add 1 to the scores."""
+    mask = arguments.get("mask")
+    if isinstance(mask, Tensor) and not mask.is_floating_point():
+        raise ValueError(f"mask is {mask.dtype}; it must be float: 0, -inf or a penalty")
 
 
 CachedMasks = tuple[DistanceMask, dict[tuple[int, int], DistanceMask]]

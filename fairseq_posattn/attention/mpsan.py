@@ -17,7 +17,7 @@ from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import FusionGate, glorot_linear, map_heads, map_to_heads
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, check_mask
 from fairseq_posattn.attention.mechanism import AttentionFunction, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention
 
@@ -25,7 +25,7 @@ from fairseq_posattn.attention.softmax import masked_softmax_attention
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
 
 
-@attention(kernel="mpsan_triton:additive_attention_triton", causal=False)
+@attention(kernel="mpsan_triton:additive_attention_triton", causal=False, check=check_mask)
 def additive_attention(
     call: Call,
     key_score: Annotated[Tensor, "B * Tk"],

@@ -20,7 +20,7 @@ from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Optio
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
-from fairseq_posattn.attention.masks import DistanceMask, MaskBank, read_masks
+from fairseq_posattn.attention.masks import DistanceMask, MaskBank, check_mask, read_masks
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
@@ -44,6 +44,7 @@ SMALLEST_WEIGHT = 1e-26
 
 
 def _check(impl: str, arguments: Arguments) -> str | None:
+    check_mask(impl, arguments)
     for name in ("token_scale", "source_scale"):
         check_choice(name, arguments[name], SCALES)
     token_scale = arguments["token_scale"]

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.masks import MaskBank, read_masks
+from fairseq_posattn.attention.masks import MaskBank, check_mask, read_masks
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention, separate_mask
 from fairseq_posattn.common.flags import flag
@@ -41,7 +41,7 @@ class DotProductAttention(Mechanism):
     function = staticmethod(dot_product_attention)
 
 
-@attention(sdpa=True, causal=False)
+@attention(sdpa=True, causal=False, check=check_mask)
 def masked_dot_product_attention(
     call: Call,
     query: Query,

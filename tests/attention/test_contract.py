@@ -280,6 +280,10 @@ def test_an_unknown_implementation_is_refused(name):
         ("mtsa", {"token_scale": "tanh"}, "unknown token_scale 'tanh'; choose one of: log_sigmoid"),
         ("mtsa", {"source_scale": "exp"}, "unknown source_scale 'exp'; choose one of: log_sigmoid"),
         ("mtsa", {"impl": "sdpa"}, "cannot do token_scale 'log_sigmoid', only 'identity'"),
+        *(
+            (name, {"mask": PAST > 0}, "mask is torch.bool; it must be float")
+            for name in ("mtsa", "mpsan", "masked", "disan")
+        ),
         ("rpr", {"value_embedding": torch.zeros(3, 3)}, "has shape [3, 3]; expected [2k+1, D]"),
     ],
 )
