@@ -13,7 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.pytorch import has_onednn_linear, is_traced, once, onednn_linear
+from fairseq_posattn.attention.pytorch import (
+    has_onednn_linear,
+    is_traced,
+    is_transformed,
+    once,
+    onednn_linear,
+)
 from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")
@@ -153,7 +159,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
 def _is_served(a: Tensor, b: Tensor) -> bool:
     return (
         a.device.type == "cpu"
-        and not is_traced()
+        and not (is_traced() or is_transformed())
         and a.dtype == b.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
     )
@@ -244,8 +250,8 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
 
 
 def uses_byte_masks(x: Tensor, p: float) -> bool:
-    """Return whether to use :func:`draw_mask`: on a CPU, without tracing and autocast."""
-    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_traced()
+    """Return whether to use :func:`draw_mask`: on a CPU, neither traced nor under autocast."""
+    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not (is_traced() or is_transformed())
     # Under autocast a matmul has another type than its factors, which breaks custom gradients.
     return by_bytes and not torch.is_autocast_enabled("cpu")
 

@@ -75,7 +75,7 @@ def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None)
     if key_padding_mask is None:
         return scores.softmax(dim=-2, dtype=wide)
     blocked, _ = softmax.unblock_fully_masked(key_padding_mask)
-    shape = blocked.size(0), *[1] * (scores.dim() - 3), -1, 1
+    shape = blocked.size(0), *[1] * (scores.dim() - 3), blocked.size(1), 1
     blocked, padding = blocked.view(shape), key_padding_mask.view(shape)
     weights = scores.masked_fill(blocked, float("-inf")).softmax(dim=-2, dtype=wide)
     return weights.masked_fill(padding, 0.0)

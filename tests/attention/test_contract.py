@@ -167,6 +167,14 @@ def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name, impl, dtype)
 
 
 @served
+def test_an_empty_batch_has_an_empty_context(name, impl):
+    arguments = CASES[name].arguments(Sizes(batch=0))
+    output = CASES[name](arguments, key_padding_mask=PADDING[:0], impl=impl)
+    assert output.shape == arguments["value"].shape
+    assert all(g.eq(0).all() for g in gradients(output, tensors_of(arguments)))
+
+
+@served
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_the_error_of_a_lower_precision_is_its_rounding(name, impl, dtype):
     arguments = CASES[name].arguments(Sizes(), dtype)

@@ -114,6 +114,13 @@ def test_autocast_and_tracing_use_pytorch(products):
     assert not products
 
 
+def test_functional_transforms_use_pytorch(products):
+    x, weight, bias = tensors((4, 5))
+    loss = lambda w: linear(drop(x, 0.5), w, bias).sum()  # noqa: E731
+    assert torch.func.grad(loss)(weight).shape == weight.shape
+    assert not products
+
+
 @pytest.fixture
 def batches(by_onednn, monkeypatch):
     """Return the list of matmuls of batches by oneDNN, small ones included."""
