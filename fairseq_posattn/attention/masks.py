@@ -64,16 +64,13 @@ def mask_by_name(
 
 
 def looks_ahead(name: str) -> bool:
-    """Return whether the mask of this name allows keys after the query."""
-    check_name(name)
-    return _allows(name, -1)  # a mask that allows any later key allows the next one
-
-
-def check_name(name: str) -> None:
-    """Raise ValueError as :func:`mask_by_name`."""
-    # A mask that allows any key allows one of the nearest.
-    if not (_allows(name, -1) or _allows(name, 1)):
+    """Return whether a mask allows keys after the query; raise as :func:`mask_by_name`."""
+    # A mask that allows any later key allows the next one, and likewise earlier ones.
+    nearest = torch.tensor([-1, 1], device="cpu")
+    ahead, behind = _at_distances(name, nearest).isfinite().tolist()
+    if not (ahead or behind):
         raise ValueError(f"mask {name!r} allows no key; a sum allows the keys that all parts allow")
+    return bool(ahead)
 
 
 def check_names(names: Sequence[str], num_heads: int, causal: bool) -> None:
@@ -106,10 +103,6 @@ def _at_distances(name: str, distances: Tensor) -> Tensor:
             known = ", ".join([*MASKS, f"{WINDOW}:RADIUS"])
             raise ValueError(f"mask {name!r}: unknown part {part!r}; known: {known}, joined by '+'")
     return torch.stack(masks).sum(0)
-
-
-def _allows(name: str, distance: int) -> bool:
-    return bool(_at_distances(name, torch.tensor([distance], device="cpu")).isfinite())
 
 
 def read_masks(
@@ -186,7 +179,7 @@ class MaskBank:
             raise ValueError("no masks given")
         self.names = [name.strip() for name in names]
         for name in self.names:
-            check_name(name)
+            looks_ahead(name)  # checks it
         # Masks of the longest sentence, and those of other lengths; replaced together, because
         # threads may share a model.
         self._cached = self._of_longest(1, torch.device("cpu"))
