@@ -175,8 +175,6 @@ class MaskBank:
     """
 
     def __init__(self, names: Sequence[str]):
-        if not names:
-            raise ValueError("no masks given")
         self.names = [name.strip() for name in names]
         for name in self.names:
             looks_ahead(name)  # checks it
