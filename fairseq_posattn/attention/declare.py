@@ -89,18 +89,13 @@ class Attention:
     def _choose(self, call: Call, arguments: Arguments) -> str:
         if call.impl == "auto" and not on_gpu(arguments):
             return self._choose_on_cpu(call, arguments)
-        if call.impl not in ("auto", *self.implementations):
-            choices = ", ".join(["auto", *self.implementations[::-1]])
-            unknown = f"{self.name} has no implementation {call.impl!r}"
-            raise ValueError(f"{unknown}; choose one of: {choices}")
         reasons = {impl: self._refusal(impl, call, arguments) for impl in self.implementations}
         able = [impl for impl, reason in reasons.items() if reason is None]
-        if call.impl in able:
-            return call.impl
-        if call.impl != "auto":
+        if call.impl not in ("auto", *able):
+            reason = reasons.get(call.impl, f"is no implementation of {self.name}")
             choices = ", ".join(["auto", *able[::-1]])
-            raise ValueError(f"impl={call.impl!r} {reasons[call.impl]}; choose one of: {choices}")
-        return able[0]
+            raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
+        return able[0] if call.impl == "auto" else call.impl
 
     def _choose_on_cpu(self, call: Call, arguments: Arguments) -> str:
         if not self.sdpa_on_cpu or call.need_weights or call.dropout_p or is_traced():

@@ -271,7 +271,7 @@ def test_no_tensor_has_a_query_a_key_and_a_feature_dimension(name, impl):
 @every
 def test_an_unknown_implementation_is_refused(name):
     arguments = CASES[name].arguments(Sizes())
-    with pytest.raises(ValueError, match="has no implementation 'flash'; choose one of: auto, ref"):
+    with pytest.raises(ValueError, match="'flash' is no implementation of .*: auto, reference"):
         CASES[name](arguments, impl="flash")
     if (name, "sdpa") in SERVED:
         with pytest.raises(ValueError, match="impl='sdpa' cannot return weights; choose one of"):
