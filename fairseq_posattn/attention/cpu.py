@@ -70,14 +70,6 @@ def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return _product(rows, weight, bias) if by_onednn else F.linear(rows, weight, bias)
 
 
-def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
-    """Return the gradient of :func:`product` with respect to the weight: ``[output, input]``."""
-    # oneDNN copies a transposed left factor, so the smaller factor goes left.
-    if gradient.size(1) > rows.size(1):
-        return product(rows.t(), gradient.t()).t()
-    return product(gradient.t(), rows.t())
-
-
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``A B`` of batches of matrices, without gradients by the faster library."""
     if torch.is_grad_enabled() or not _is_served(a, b):
@@ -212,12 +204,14 @@ class _ByOneDNN(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        rows = gradient.flatten(0, -2)
-        return (
-            product(rows, weight.t()).view(x.shape) if needs_x else None,
-            weight_gradient(rows, x.flatten(0, -2)) if needs_weight else None,
-            rows.sum(0) if needs_bias else None,
-        )
+        rows, inputs, d_weight = gradient.flatten(0, -2), x.flatten(0, -2), None
+        # oneDNN copies a transposed left factor, so the smaller factor goes left.
+        if needs_weight and rows.size(1) > inputs.size(1):
+            d_weight = product(inputs.t(), rows.t()).t()
+        elif needs_weight:
+            d_weight = product(rows.t(), inputs.t())
+        d_x = product(rows, weight.t()).view(x.shape) if needs_x else None
+        return d_x, d_weight, rows.sum(0) if needs_bias else None
 
 
 def drop(x: Tensor, p: float, training: bool = True) -> Tensor:

@@ -175,11 +175,10 @@ def heads_beat_sdpa(queries: int) -> bool:
 
 def can_attend_by_head(call: Call, query: Tensor) -> bool:
     """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
-    if call.impl != "reference" or is_traced() or query.size(-2) < LONG_TEXT:
+    if call.impl != "reference" or call.dropout_p or call.need_weights or torch.is_grad_enabled():
         return False
-    if torch.is_grad_enabled() or is_transformed() or call.dropout_p or call.need_weights:
-        return False
-    return query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
+    is_long = not (is_traced() or is_transformed()) and query.size(-2) >= LONG_TEXT
+    return is_long and query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
 
 
 def attend_by_head(
