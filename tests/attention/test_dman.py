@@ -57,17 +57,6 @@ def test_mask_attention_equals_the_equation(impl):
     assert_same_with_gradients(output, expected, [*tensors, logits])
 
 
-def test_static_mask_by_hand():
-    assert static_mask(4, 4, 1)[0, 0].tolist() == [
-        [1, 1, 0, 0],
-        [1, 1, 1, 0],
-        [0, 1, 1, 1],
-        [0, 0, 1, 1],
-    ]
-    assert static_mask(3, 3, 1, causal=True)[0, 0].tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    assert static_mask(1, 4, 1, causal=True)[0, 0].tolist() == [[0, 0, 1, 1]]
-
-
 def test_the_square_root_radius_grows_with_the_sentence_not_its_padding():
     """The square root of half of 2, 7 and 8 tokens is 1, 1.87 and 2."""
     for length, radius in ((2, 1), (7, 1), (8, 2)):
