@@ -31,14 +31,13 @@ ONEDNN = torch.backends.mkldnn.is_available()
 def choose(monkeypatch):
     """Return a function that selects the library, and clear the cached choice around it."""
 
-    def name_it(name):
+    def choose(name):
         monkeypatch.setenv("POSATTN_LINEAR", name)
         library.cache_clear()
         multiplies_batches.cache_clear()
 
-    yield name_it
-    library.cache_clear()
-    multiplies_batches.cache_clear()
+    yield choose
+    choose("")
 
 
 def recorded(name, monkeypatch):
@@ -106,18 +105,14 @@ def test_other_types_vectors_and_small_matrices_go_to_pytorch(
     assert bool(products) == used
 
 
-def test_autocast_and_tracing_use_pytorch(products):
+def test_autocast_tracing_and_functional_transforms_use_pytorch(products):
+    x, weight, bias = tensors((4, 5))
     with torch.autocast("cpu", torch.bfloat16):
-        assert linear(*tensors((4, 5))).dtype == torch.bfloat16
+        assert linear(x, weight, bias).dtype == torch.bfloat16
     traced = torch.jit.trace(Linear(5, 7), torch.randn(4, 5), check_trace=False)
     assert "aten::linear" in str(traced.inlined_graph)
-    assert not products
-
-
-def test_functional_transforms_use_pytorch(products):
-    x, weight, bias = tensors((4, 5))
-    loss = lambda w: linear(drop(x, 0.5), w, bias).sum()  # noqa: E731
-    assert torch.func.grad(loss)(weight).shape == weight.shape
+    loss = torch.func.grad(lambda weight: linear(drop(x, 0.5), weight, bias).sum())
+    assert loss(weight).shape == weight.shape
     assert not products
 
 
@@ -205,20 +200,17 @@ def test_threads_leave_the_precision_as_it_was(batches):
 
 
 def test_a_processor_whose_onednn_rounds_is_not_served(batches, monkeypatch):
-    rounded = lambda a, b: torch.matmul(a.bfloat16(), b.bfloat16()).float()  # noqa: E731
-    monkeypatch.setattr(cpu, "_matmul_by_onednn", rounded)
+    multiply = cpu._matmul_by_onednn
+    monkeypatch.setattr(cpu, "_matmul_by_onednn", lambda a, b: multiply(a, b).bfloat16().float())
     multiplies_batches.cache_clear()
     assert not multiplies_batches()
 
 
 def test_an_unavailable_library_is_one_line(choose, monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    for named, message in (
-        ("blas", "POSATTN_LINEAR=blas: choose one of: torch, onednn"),
-        ("onednn", "POSATTN_LINEAR=onednn: this PyTorch was built without"),
-    ):
+    for named, message in (("blas", "choose one of: torch, onednn"), ("onednn", "this PyTorch")):
         choose(named)
-        with pytest.raises(UsageError, match=message):
+        with pytest.raises(UsageError, match=f"POSATTN_LINEAR={named}: {message}"):
             library()
 
 
