@@ -74,8 +74,9 @@ class Attention:
         if padding is not None and padding.dtype != torch.bool:
             raise ValueError(f"key_padding_mask is {padding.dtype}; it must be torch.bool")
         dropout_p = arguments.get("dropout_p", 0.0)
-        if not 0 <= dropout_p <= 1:
-            raise ValueError(f"dropout_p is {dropout_p}; it must be from 0 to 1")
+        # A decision holds for calls with tensors like these, whatever their values.
+        if isinstance(dropout_p, Tensor) or not 0 <= dropout_p <= 1:
+            raise ValueError(f"dropout_p is {dropout_p}; it must be a number from 0 to 1")
         options = {
             "causal": arguments.get("causal", False),
             "dropout_p": dropout_p if arguments.get("training", True) else 0.0,

@@ -110,10 +110,13 @@ def test_one_mask_of_the_distance_serves_all_heads(name, impl):
         call(name, impl, {**arguments, "mask": longer})
 
 
+WRONG = (1.5, -0.5, math.nan, torch.tensor(0.5))
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        *(({"dropout_p": p}, ValueError, "it must be from 0 to 1") for p in (1.5, -0.5, math.nan)),
+        *(({"dropout_p": p}, ValueError, "must be a number from 0 to 1") for p in WRONG),
         ({"key_padding_mask": PADDING.float()}, ValueError, "key_padding_mask is torch.float32"),
         ({"dropout": 0.1}, TypeError, "dot_product_attention has no argument 'dropout'"),
     ],
