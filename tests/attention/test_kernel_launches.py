@@ -18,11 +18,13 @@ from torch.utils.checkpoint import checkpoint
 
 from fairseq_posattn.attention import dynamic_mask_attention
 from fairseq_posattn.attention.cases import KERNELS
+from fairseq_posattn.attention.fused import DropoutStreams, Sum
 
 pytest.importorskip("triton")
 
 from fairseq_posattn.attention.kernels import (  # noqa: E402
     distance_attention,
+    fused_triton,
     launch,
     mpsan_triton,
     mtsa_triton,
@@ -105,6 +107,7 @@ def compiled(monkeypatch):
 def clear_plans():
     for module in (distance_attention, mtsa_triton, mpsan_triton):
         module.differentiable.launches_of.cache_clear()
+    fused_triton.launches_of.cache_clear()
     for case in KERNELS.values():
         case.attention.decisions.clear()
 
@@ -155,6 +158,15 @@ def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length,
     with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
         output = attend(*arguments)
     torch.testing.assert_close(gradients(output, arguments), expected)
+
+
+def test_a_launch_is_not_reused_for_a_sum_without_a_bias(compiled):
+    """Neither has a norm, so that the bias alone has a gradient that is summed over rows."""
+    x, output = torch.ones(2, 5, 3, 8, device=DEVICE, requires_grad=True)
+    bias = torch.ones(8, device=DEVICE, requires_grad=True)
+    for added in (bias, None, bias):
+        inputs = [tensor for tensor in (x, output, added) if tensor is not None]
+        gradients(Sum(DropoutStreams(), x, output, added).total(), inputs)
 
 
 @pytest.fixture

@@ -191,22 +191,23 @@ class LayerSum(torch.autograd.Function):
         total, weight, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
         d_x, d_output = (_empty_like(total) if present else None for present in ctx.present[:2])
-        kept, stream = ctx.dropout
-        layout = launch.layout_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
+        has_vectors, kept, stream = weight is not None or ctx.present[2], *ctx.dropout
+        d_vectors: Any = total.new_empty(3, total.size(-1)) if has_vectors else None
+        layout = launch.layout_of(
+            d_total, d_normalized, total, weight, d_x, d_output, seed, d_vectors
+        )
         launches = launches_of(ctx.relu, layout)
         parts: Any = None
-        d_vectors: Any = (None, None, None)
-        if weight is not None or ctx.present[2]:
-            parts = total.new_empty(launches.programs, 3, total.size(-1), dtype=torch.float32)
-            d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
+        if has_vectors:
+            parts = d_vectors.new_empty(launches.programs, *d_vectors.shape, dtype=torch.float32)
         planes = map(_plane, (d_total, d_normalized, total))
         results = _plane(d_x), _plane(d_output), parts
         dropout = launch.drawn(seed, kept), stream
         with torch.cuda.device_of(total):
             launches.differentiate(*planes, weight, *results, *dropout, *launches.sizes, ctx.eps)
-            if parts is not None:
+            if has_vectors:
                 launches.reduce(parts, d_vectors, launches.programs)
-        d_weight, d_shift, d_bias = d_vectors
+        d_weight, d_shift, d_bias = d_vectors if has_vectors else (None, None, None)
         of_norm = (None, None) if weight is None else (d_weight, d_shift)
         return None, d_x, d_output, d_bias if ctx.present[2] else None, None, None, *of_norm, None
 
