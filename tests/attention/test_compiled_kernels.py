@@ -40,7 +40,7 @@ def flatten(args):
         return [flatten(arg) for arg in args]
     return type(args) if isinstance(args, (torch.Tensor, type(None))) else args
 
-no_driver.NoDriver.launcher_cls = Launcher
+no_driver.DRIVER.launcher_cls = Launcher
 no_driver.install()
 import kernels, torch
 for mechanism in ("dman", "da", "mtsa", "mpsan", "alibi"):
