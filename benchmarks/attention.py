@@ -3,15 +3,13 @@
     python benchmarks/attention.py --device cuda --json attention.json
     python benchmarks/attention.py tiles --device cuda --mechanisms dman mtsa
 
-Measures every mechanism by every implementation that serves the call on this machine, forward alone
-and as a training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention``
-without a mask ("plain"), on a GPU by FlashAttention-2 and by cuDNN. A batch has as many sentences
-as make up --tokens. All take turns; a ratio to the first plain attention is the median over rounds.
-Memory, on a GPU, is the peak of a pass beyond its inputs.
+Every mechanism and implementation that serves the call, forward and as a training step, beside
+PyTorch's attention without a mask ("plain"), on a GPU by FlashAttention-2 and by cuDNN. A batch has
+--tokens positions. A ratio to the first plain attention is the median over rounds in turns. Memory,
+on a GPU, is the peak of a pass beyond its inputs.
 
-tiles: search for the kernels' best tile sizes, warps, stages and registers, one pass after the
-other. A choice must reproduce the reference before it is timed. The choice with the fastest
-training steps over all lengths is stored in --table under the GPU's name. The kernels read those of
+tiles: search for the kernels' best tiles, one pass after the other. A choice must reproduce the
+reference. The fastest over all lengths is stored in --table under the GPU's name. The kernels read
 `TABLE` in fairseq_posattn/attention/kernels/tiles.py.
 """
 
@@ -28,13 +26,10 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from fairseq_posattn.attention import auto  # noqa: E402
-from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
-from fairseq_posattn.common.files import write_json  # noqa: E402
+from fairseq_posattn.attention import auto
+from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.common.files import write_json
 
-MIB = 2**20
 IMPLEMENTATIONS = ["reference", "sdpa", "triton"]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 ON_GPU = torch.cuda.is_available()
@@ -59,7 +54,7 @@ def make_step(name, length, arguments, dtype, training=True, **options):
     batch = max(1, arguments.tokens // length)
     sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
     case = CASES["san" if name == "plain" else name]
-    inputs = case.arguments(sizes, dtype, arguments.device)
+    inputs = case.arguments(sizes, getattr(torch, dtype), arguments.device)
     attend = partial(plain if name == "plain" else case.function, **inputs, **options)
     leaves = [tensor for tensor in inputs.values() if torch.is_tensor(tensor)]
 
@@ -83,13 +78,12 @@ def steps(arguments, length, training):
     wanted += itertools.product(arguments.mechanisms, arguments.implementations)
     able, unable = {}, {}
     for name, impl in wanted:
-        has_pairs = name != "plain" and impl in ("reference", "sdpa")
-        if has_pairs and pairs_gib > arguments.largest_matrix:
-            unable[name, impl] = f"a tensor of all pairs has {pairs_gib:.1f} GiB"
-            continue
-        options = {"training": training, "impl": impl, "dropout_p": arguments.dropout}
-        step = make_step(name, length, arguments, getattr(torch, arguments.dtype), **options)
         try:
+            has_pairs = name != "plain" and impl in ("reference", "sdpa")
+            if has_pairs and pairs_gib > arguments.largest_matrix:
+                raise MemoryError(f"a tensor of all pairs has {pairs_gib:.1f} GiB")
+            options = {"training": training, "impl": impl, "dropout_p": arguments.dropout}
+            step = make_step(name, length, arguments, arguments.dtype, **options)
             step()
             able[name, impl] = step
         except Exception as error:  # compilers and launches have various exception types
@@ -103,18 +97,15 @@ def measure(arguments):
     rounds = arguments.rounds, arguments.warmup, arguments.device
     for length, which in itertools.product(arguments.lengths, ("forward", "training")):
         able, unable = steps(arguments, length, which == "training")
-        turns = list(able.values())
-        peaks = [machine.peak_bytes(step, "cuda") / MIB if on_gpu else None for step in turns]
-        seconds = machine.take_turns(f"{length} {which}", turns, *rounds)
-        for (name, impl), times, peak in zip(able, seconds, peaks, strict=True):
-            yield {
-                **{"mechanism": name, "implementation": impl, "length": length, "pass": which},
-                **{"milliseconds": machine.milliseconds(times, digits=3), "peak_mib": peak},
-                **machine.compare(times, seconds[0]),
-            }
-        for (name, impl), reason in unable.items():
-            named = {"mechanism": name, "implementation": impl, "length": length}
-            yield {**named, "pass": which, "reason": reason}
+        seconds = machine.take_turns(f"{length} {which}", able, *rounds)
+        for name, impl in (*able, *unable):
+            row = {"mechanism": name, "implementation": impl, "length": length, "pass": which}
+            if times := seconds.get((name, impl)):
+                peak = machine.peak_bytes(able[name, impl], "cuda") / 2**20 if on_gpu else None
+                row |= {"milliseconds": machine.milliseconds(times, digits=3), "peak_mib": peak}
+                yield row | machine.compare(times, next(iter(seconds.values())))
+            else:
+                yield row | {"reason": unable[name, impl]}
 
 
 def tables(report):
@@ -122,8 +113,8 @@ def tables(report):
     rows, left_out = {}, {}
     for row in report["rows"]:
         if "reason" in row:
-            key = row["mechanism"], row["implementation"], row["reason"]
-            left_out.setdefault(key, {})[str(row["length"])] = None
+            what = f"{row['mechanism']} by {row['implementation']}", row["reason"]
+            left_out.setdefault(what, {})[str(row["length"])] = None
             continue
         names = {key: row[key] for key in ("mechanism", "length", "pass")}
         cells = rows.setdefault(tuple(names.values()), names)
@@ -133,10 +124,7 @@ def tables(report):
         cells[row["implementation"]] = f"{machine.ratio(row)}{peak}"
     texts = [machine.table(list(rows.values()))]
     if left_out:
-        reasons = (
-            f"{name} by {impl} at {', '.join(lengths)} ({reason})"
-            for (name, impl, reason), lengths in left_out.items()
-        )
+        reasons = (f"{x} at {', '.join(at)} ({reason})" for (x, reason), at in left_out.items())
         texts.append(f"Not measured: {'; '.join(reasons)}.")
     return {"": "\n\n".join(texts)}
 
@@ -154,23 +142,21 @@ CHOICES = {
 
 def milliseconds(name, length, arguments):
     """Return the time of a step with the present tiles; raise ArithmeticError if it is wrong."""
-    dtype, device = getattr(torch, arguments.dtype), arguments.device
-    step = make_step(name, length, arguments, dtype)
+    step = make_step(name, length, arguments, arguments.dtype)
     if length <= LONGEST_CHECKED:
-        exact = make_step(name, length, arguments, torch.float64)(impl="reference")
+        exact = make_step(name, length, arguments, "float64")(impl="reference")
         ours, rough = step(impl="triton"), step(impl="reference")
-        if auto.largest_error(ours, rough, exact, torch.finfo(dtype).eps) > 1:
+        if auto.largest_error(ours, rough, exact, torch.finfo(ours[0].dtype).eps) > 1:
             raise ArithmeticError(f"wrong results at {length}")
-    once = partial(step, impl="triton")
-    if device == "cpu":
-        return 1000 * machine.seconds_of(once, "cpu")
+    if arguments.device == "cpu":
+        return 1000 * machine.seconds_of(partial(step, impl="triton"), "cpu")
     from triton.testing import do_bench
 
-    return do_bench(once, warmup=10, rep=50)
+    return do_bench(partial(step, impl="triton"), warmup=10, rep=50)
 
 
-def try_tiles(name, kind, tiles, arguments):
-    """Return the row of a choice, or None if it does not work."""
+def try_tiles(name, tiles, arguments):
+    """Return the times of a choice by length, or None if it does not work."""
     from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
 
     CASES[name].attention.decisions.clear()  # and with it prepared launches
@@ -178,12 +164,11 @@ def try_tiles(name, kind, tiles, arguments):
         module.differentiable.launches_of.cache_clear()
         module.tiles_of = lambda *kind: tiles
     try:
-        times = [milliseconds(name, length, arguments) for length in arguments.lengths]
+        return [milliseconds(name, length, arguments) for length in arguments.lengths]
     except Exception as failure:  # too many resources, with various exception types
         first_line = str(failure).partition("\n")[0]
         print(f"{name} {tiles}: {type(failure).__name__}: {first_line}", flush=True)
         return None
-    return {"mechanism": name, "kind": kind, "tiles": tiles._asdict(), "milliseconds": times}
 
 
 def measure_tiles(arguments):
@@ -199,9 +184,10 @@ def measure_tiles(arguments):
         for part, choices in CHOICES.items():
             for size, *options in choices[: arguments.choices]:
                 tiles = tiles._replace(**{part: Tile(size, 64, *options)})
-                if row := try_tiles(name, kind, tiles, arguments):
-                    rows.append(row)
-                    yield row
+                if times := try_tiles(name, tiles, arguments):
+                    row = {"mechanism": name, "kind": kind, "tiles": tiles._asdict()}
+                    rows.append(row | {"milliseconds": times})
+                    yield rows[-1]
             if rows:  # the next pass is tried with the best so far
                 tiles = Tiles(**best(rows)[0]["tiles"])
                 fastest[kind] = list(tiles)
@@ -213,18 +199,18 @@ def measure_tiles(arguments):
 
 def best(rows):
     """Return the row of each kind with the lowest geometric mean of times."""
-    kinds = {row["kind"]: [] for row in rows}
-    for row in rows:
-        kinds[row["kind"]].append((statistics.geometric_mean(row["milliseconds"]), row))
-    return [min(timed, key=lambda pair: pair[0])[1] for timed in kinds.values()]
+    kinds = {}
+    for row in sorted(rows, key=lambda row: statistics.geometric_mean(row["milliseconds"])):
+        kinds.setdefault(row["kind"], row)
+    return list(kinds.values())
 
 
 def tables_of_tiles(report):
     """Return the report's Markdown: the fastest tiles of each kind."""
     rows = []
     for row in best(report["rows"]):
-        times = zip(report["lengths"], row["milliseconds"], strict=True)
         tiles = {part: tuple(tile) for part, tile in row["tiles"].items()}
+        times = zip(report["lengths"], row["milliseconds"], strict=True)
         columns = {f"ms at {length}": round(ms, 3) for length, ms in times}
         rows.append({"kind": row["kind"], **tiles, **columns})
     return {"": machine.table(rows) if rows else "No choice was correct."}

@@ -3,8 +3,8 @@
     python benchmarks/classification.py
     python benchmarks/classification.py --archs mpsan_classifier --dropout 0
 
-All models take turns, update by update, on the same random sentences. An update is the forward
-pass, the cross-entropy, the backward pass and a step of Adam, which trains word vectors, too.
+All models take turns on the same random sentences: forward pass, cross-entropy, backward pass and a
+step of Adam, which trains word vectors, too.
 """
 
 from types import SimpleNamespace
@@ -30,30 +30,28 @@ TRANSFORMERS = {
 
 
 def build(arch, words, arguments):
-    flags = f"--task sentence_prediction --criterion sentence_prediction --arch {arch}"
-    flags += f" --num-classes {CLASSES}"
-    if arguments.dropout is not None:
-        flags += f" --dropout={arguments.dropout}"
+    task, dropout = "sentence_prediction", arguments.dropout
+    flags = f"--task {task} --criterion {task} --arch {arch} --num-classes {CLASSES}"
+    flags += "" if dropout is None else f" --dropout={dropout}"
     model = pairs.build_model(flags.split(), SimpleNamespace(source_dictionary=words))
     model.register_classification_head("head", CLASSES)
     return model.to(arguments.device, getattr(torch, arguments.dtype))
 
 
-def random_batch(words, arguments):
-    """Return sentences and labels; sentences end with EOS and are padded on the right."""
+def measure(arguments):
+    """Yield a row for each architecture and each Transformer of their widths."""
+    words, count, device = (
+        pairs.dictionary(arguments.vocabulary),
+        arguments.sentences,
+        arguments.device,
+    )
     generator = torch.Generator().manual_seed(1)
-    count, longest = arguments.sentences, arguments.length
-    tokens, lengths = pairs.random_sentences(words, count, longest, generator)
+    tokens, lengths = pairs.random_sentences(words, count, arguments.length, generator)
+    # Sentences end with EOS and are padded on the right.
     tokens = torch.cat([tokens, torch.full((count, 1), words.pad())], dim=1)
     tokens[torch.arange(count), lengths] = words.eos()
     target = torch.randint(CLASSES, (count,), generator=generator)
-    return SimpleNamespace(tokens=tokens.to(arguments.device), target=target.to(arguments.device))
-
-
-def measure(arguments):
-    """Yield a row for each architecture and each Transformer of their widths."""
-    words = pairs.dictionary(arguments.vocabulary)
-    batch = random_batch(words, arguments)
+    tokens, target = tokens.to(device), target.to(device)
     models = {arch: build(arch, words, arguments) for arch in arguments.archs}
     widths = {name: model.encoder.words.encoder.output_dim for name, model in models.items()}
     for width in sorted(set(widths.values())):
@@ -61,12 +59,11 @@ def measure(arguments):
         models[name], widths[name] = build(TRANSFORMERS[name], words, arguments), width
 
     def loss_of(model):
-        logits = model(batch.tokens, classification_head_name="head")[0]
-        return torch.nn.functional.cross_entropy(logits.float(), batch.target)
+        logits = model(tokens, classification_head_name="head")[0]
+        return torch.nn.functional.cross_entropy(logits.float(), target)
 
-    turns = [pairs.trainer(model, loss_of) for model in models.values()]
-    rounds = arguments.updates, arguments.warmup, arguments.device
-    seconds = dict(zip(models, machine.take_turns("update", turns, *rounds), strict=True))
+    turns = {name: pairs.trainer(model, loss_of) for name, model in models.items()}
+    seconds = machine.take_turns("update", turns, arguments.updates, arguments.warmup, device)
     for name, model in models.items():
         yield {
             **{"name": name, "width": widths[name]},
@@ -82,7 +79,7 @@ def tables(report):
         {
             **{"classifier": f"`{row['name']}`", "width": row["width"]},
             "parameters": f"{row['parameters']:,}",
-            "device": machine.name_of_device(report),
+            "device": report["device"],
             "dropout": "default" if dropout is None else f"{dropout:g}",
             "time / Transformer's": machine.ratio(row),
         }

@@ -4,9 +4,8 @@
     python benchmarks/decoding.py --int8
 
 Models with random weights translate random sentences into exactly --target-length tokens with beam
-search. All take turns, batch by batch: ours, a Transformer of the plugin (`san` sublayers) of the
-stock model's size, fairseq's, and on a CPU CTranslate2 (`pip install ctranslate2`), in float32 or,
-with --int8, in int8; and the linear layers of our search alone, its matmuls.
+search, in turns: ours, a Transformer of the plugin (`san` sublayers) of the stock model's size,
+fairseq's, on a CPU CTranslate2 (`pip install ctranslate2`), and the linear layers of ours alone.
 """
 
 import importlib.util
@@ -20,6 +19,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.projections import quantize_linear_layers
 
+SUBLAYERS = "--encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
 COMPARED = {
     ("plain", "stock"): "plain Transformer, ours / fairseq's",
     ("ours", "ctranslate2"): "ours / CTranslate2's",
@@ -31,20 +31,24 @@ COMPARED = {
 def measure(name, words, shape, arguments):
     batch = pairs.random_batch(words, shape, arguments.device)
     ours, stock = pairs.build_pair(name, words, arguments)
-    plain = pairs.build_plain(name, stock, words, arguments)
+    sizes = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
+    same = pairs.size_flags(**{size: getattr(stock.cfg.encoder, size) for size in sizes})
+    flags = f"{pairs.EMBEDDINGS} {SUBLAYERS} {same} {pairs.PAIRS[name].flags}"
+    precision = words, arguments.device, arguments.dtype
+    plain = pairs.build("posattn_transformer", flags, *precision)
+    case = words, batch, shape["target_length"], arguments
     searches = {
-        "ours": search(ForcedSearch, ours, words, batch, shape, arguments),
-        "plain": search(ForcedSearch, plain, words, batch, shape, arguments),
-        "stock": search(SequenceGenerator, stock, words, batch, shape, arguments),
+        "ours": search(ForcedSearch, ours, *case),
+        "plain": search(ForcedSearch, plain, *case),
+        "stock": search(SequenceGenerator, stock, *case),
     }
     if arguments.device == "cpu" and importlib.util.find_spec("ctranslate2"):
-        searches["ctranslate2"] = search_by_ctranslate2(stock, words, batch, shape, arguments)
+        searches["ctranslate2"] = search_by_ctranslate2(stock, *case)
     for model in (ours, plain) if arguments.int8 else ():
         quantize_linear_layers(model)
     searches["matmuls"] = linear_layers(ours, searches["ours"])
     rounds = arguments.batches, arguments.warmup, arguments.device
-    seconds = machine.take_turns(name, list(searches.values()), *rounds)
-    times = dict(zip(searches, seconds, strict=True))
+    times = machine.take_turns(name, searches, *rounds)
     yield {
         **{"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches},
         "milliseconds": {model: machine.milliseconds(each) for model, each in times.items()},
@@ -53,11 +57,11 @@ def measure(name, words, shape, arguments):
     }
 
 
-def search(kind, model, words, batch, shape, arguments):
+def search(kind, model, words, batch, length, arguments):
     """Return a function that translates the batch by fairseq's search or the plugin's."""
     model.eval().make_generation_fast_(need_attn=False)
-    limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
-    generator = kind([model], words, beam_size=arguments.beam, **limits)
+    limits = {"beam_size": arguments.beam, "max_len_b": length, "min_len": length}
+    generator = kind([model], words, **limits)
     sample = {"net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths}}
     return lambda: generator.generate([model], sample)
 
@@ -74,15 +78,15 @@ def linear_layers(model, search):
 
 
 @torch.no_grad()
-def search_by_ctranslate2(stock, words, batch, shape, arguments):
+def search_by_ctranslate2(stock, words, batch, length, arguments):
     """Return a function that translates the batch by CTranslate2 with the stock model's weights.
 
     It makes as many steps as fairseq's search, in which the end of a sentence is one more token.
     """
-    kind, length = "int8" if arguments.int8 else "float32", shape["target_length"]
     import ctranslate2
     from ctranslate2.converters import fairseq as converter
 
+    kind = "int8" if arguments.int8 else "float32"
     spec = converter._get_model_spec(stock.args)
     converter.set_transformer_encoder(spec.encoder, stock.encoder)
     converter.set_transformer_decoder(spec.decoder, stock.decoder)
@@ -91,11 +95,10 @@ def search_by_ctranslate2(stock, words, batch, shape, arguments):
     spec.config.decoder_start_token = spec.config.eos_token
     spec.validate()
     spec.optimize(quantization=kind)
+    threads = {"inter_threads": 1, "intra_threads": torch.get_num_threads()}
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
-        translator = ctranslate2.Translator(
-            folder, compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
-        )
+        translator = ctranslate2.Translator(folder, compute_type=kind, **threads)
     sentences = [[words[token] for token in row if token != words.pad()] for row in batch.source]
     limits = {"min_decoding_length": length, "max_decoding_length": length + 1}
     return lambda: translator.translate_batch(sentences, beam_size=arguments.beam, **limits)

@@ -4,10 +4,9 @@
     bash benchmarks/gpu.sh --results FOLDER kernels tiles  # these parts
     bash benchmarks/gpu.sh --tiny --results FOLDER         # a rehearsal on a CPU
 
-After each step FOLDER/gpu.tar.gz is written with all results and logs. A later run continues from
-it: a finished step is not run again, a failed step is. A step stops at its own limit or when the
-minutes are over, whichever is first; its results so far are in the archive. Unpack the archive in
-benchmarks/results/gpu and run ``python scripts/fill_numbers.py``.
+After each step FOLDER/gpu.tar.gz is written with all results and logs; a later run repeats failed
+and unfinished steps alone. A step stops at its limit or when the minutes are over. Unpack the
+archive in benchmarks/results/gpu and run ``python scripts/fill_numbers.py``.
 """
 
 import argparse
@@ -29,34 +28,36 @@ ARCHIVE = "gpu.tar.gz"
 LEAST, RESERVE = 15, 5
 
 TESTS = "-m pytest -q -p no:cacheprovider tests/attention/"
-ATTENTION = "attention.py --device cuda --implementations reference sdpa triton auto --lengths"
-TILES = "attention.py tiles --device cuda --table {folder}/tiles.json --mechanisms"
+ON_GPU = "--json {json} --device cuda"
+ATTENTION = f"benchmarks/attention.py {ON_GPU} --implementations reference sdpa triton auto"
+TILES = f"benchmarks/attention.py tiles {ON_GPU} --table {{folder}}/tiles.json --mechanisms"
+POSITIONS = "rope alibi t5 kerple fire cope forget tener gaussian"
 # Pairs of models with the sentences that make up some 4,096 tokens.
 PAIRS = {"dman_iwslt_de_en": 157, "dman_wmt_en_de": 136, "dman_summarization": 8}
 
 
 def steps_of(pair: str) -> dict[str, str]:
-    chosen = f"--device cuda --pairs {pair} --sentences {PAIRS[pair]}"
+    chosen = f"{ON_GPU} --pairs {pair} --sentences {PAIRS[pair]}"
     return {
-        f"switches_{pair}": f"training.py switches {chosen}",
-        f"training_{pair}": f"training.py {chosen} --dtype float16",
-        f"decoding_{pair}": f"decoding.py {chosen} --dtype float16",
+        f"switches_{pair}": f"benchmarks/training.py switches {chosen}",
+        f"training_{pair}": f"benchmarks/training.py {chosen} --dtype float16",
+        f"decoding_{pair}": f"benchmarks/decoding.py {chosen} --dtype float16",
     }
 
 
-# The parts, most informative first: the arguments of Python by the name of the step.
+# The parts, most informative first: the arguments of Python by the name of the step, which is the
+# stem of its result file, ``{json}``, and of its log in ``{folder}``.
 PARTS = {
     "kernels": {
         "kernels": f"{TESTS}test_kernels.py tests/attention/test_fused.py "
         "tests/compat/test_cuda_graphs.py",
     },
     "attention": {
-        "attention_long": f"{ATTENTION} 2048",
-        "attention_positions": f"{ATTENTION} 128 2048 --mechanisms rope alibi t5 kerple fire cope "
-        "forget tener gaussian",
+        "attention_long": f"{ATTENTION} --lengths 2048",
+        "attention_positions": f"{ATTENTION} --lengths 128 2048 --mechanisms {POSITIONS}",
         # As of dman_iwslt_de_en.
-        "attention_flagship": f"{ATTENTION} 26 64 128 --dtype float16 --heads 4 --features 128 "
-        "--dropout 0.1",
+        "attention_flagship": f"{ATTENTION} --lengths 26 64 128 --dtype float16 --heads 4 "
+        "--features 128 --dropout 0.1",
     },
     "training": steps_of("dman_iwslt_de_en"),
     "tiles": {
@@ -73,7 +74,7 @@ PARTS = {
     "rest": {
         "kernel_launches": f"{TESTS}test_kernel_launches.py",
         "compiled_kernels": f"{TESTS}test_compiled_kernels.py",
-        "attention_others": f"{ATTENTION} 512 32 8192 128 1024",
+        "attention_others": f"{ATTENTION} --lengths 512 32 8192 128 1024",
         **steps_of("dman_wmt_en_de"),
         **steps_of("dman_summarization"),
     },
@@ -96,38 +97,30 @@ LEFT_OUT = ("dman_wmt_en_de", "dman_summarization", "_64")
 
 
 class Step(NamedTuple):
-    """A command of a part; ``{json}`` is its result file, ``{folder}`` the folder of all."""
+    """A command of a part, and the minutes that it may take."""
 
-    name: str  # stem of its result file and log
+    name: str
     command: tuple[str, ...]
     minutes: float = 4
 
 
-def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
-    kind = name.partition("_")[0]
-    words = shlex.split(command)
-    if words[0] in ("attention.py", "training.py", "decoding.py"):
-        words = [f"benchmarks/{words[0]}", *words[1:], "--json", "{json}"]
-    index = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
-    if tiny:
-        words[index:index] = shlex.split(TINY[kind])
-    elif words[0] == "-m" and importlib.util.find_spec("xdist"):
-        words += ["-n", str(os.cpu_count())]
-    elif kind == "multi30k" and multi30k:
-        words[index:index] = ["--prepare", "--source", str(multi30k.resolve())]
-    return Step(name, (sys.executable, *words), MINUTES.get(kind, 4))
-
-
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     """Return the steps of every part; ``multi30k`` is the folder of the published files."""
-    return {
-        part: [
-            make_step(name, command, tiny, multi30k)
-            for name, command in steps.items()
-            if not (tiny and name.endswith(LEFT_OUT))
-        ]
-        for part, steps in PARTS.items()
-    }
+    steps: dict[str, list[Step]] = {part: [] for part in PARTS}
+    for part, commands in PARTS.items():
+        for name, command in commands.items():
+            kind, words = name.partition("_")[0], shlex.split(command)
+            index = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
+            if tiny and name.endswith(LEFT_OUT):
+                continue
+            elif tiny:
+                words[index:index] = shlex.split(TINY[kind])
+            elif words[0] == "-m" and importlib.util.find_spec("xdist"):
+                words += ["-n", str(os.cpu_count())]
+            elif kind == "multi30k" and multi30k:
+                words[index:index] = ["--prepare", "--source", str(multi30k.resolve())]
+            steps[part].append(Step(name, (sys.executable, *words), MINUTES.get(kind, 4)))
+    return steps
 
 
 def run(step: Step, folder: Path, seconds: float) -> str:
@@ -137,9 +130,8 @@ def run(step: Step, folder: Path, seconds: float) -> str:
         return "done before"
     if seconds < LEAST:
         return "not started, no time left"
-    limit = min(60 * step.minutes, seconds)
+    limit, start = min(60 * step.minutes, seconds), time.monotonic()
     command = [part.format(json=result, folder=folder) for part in step.command]
-    start = time.monotonic()
     with log.open("w", encoding="utf-8") as output:
         print("+", *command, file=output, flush=True)
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
@@ -160,31 +152,24 @@ def run(step: Step, folder: Path, seconds: float) -> str:
     return f"{time.monotonic() - start:.0f} s: {last}"
 
 
-def pack(folder: Path, results: Path) -> None:
-    """Write the archive of all results and logs."""
-    unfinished = shutil.make_archive(str(results / ".unfinished"), "gztar", folder)
-    os.replace(unfinished, results / ARCHIVE)
-
-
 def measure(chosen: dict[str, list[Step]], folder: Path, results: Path, deadline: float) -> bool:
-    """Run the steps until the deadline; return whether all are done."""
+    """Run the steps until the deadline, archive after each; return whether all are done."""
     complete = True
     for name, steps in chosen.items():
         for step in steps:
             try:
                 status = run(step, folder, deadline - time.monotonic() - RESERVE)
             finally:
-                pack(folder, results)
+                unfinished = shutil.make_archive(str(results / ".unfinished"), "gztar", folder)
+                os.replace(unfinished, results / ARCHIVE)
             complete = complete and (folder / f"{step.name}.done").exists()
             print(f"{name} {step.name}: {status}", flush=True)
     return complete
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    names = ", ".join(PARTS)
+    formatter, names = argparse.RawDescriptionHelpFormatter, ", ".join(PARTS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{names} (default: all)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, on the CPU")
     about = "folder of the archive of results and logs"
@@ -195,8 +180,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - PARTS.keys():
         parser.error(f"no part {', '.join(sorted(unknown))}; choose from: {names}")
-    deadline = time.monotonic() + 60 * arguments.minutes
-    results = arguments.results.resolve()
+    deadline, results = time.monotonic() + 60 * arguments.minutes, arguments.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
     if arguments.tiny:
         os.environ["TRITON_INTERPRET"] = "1"

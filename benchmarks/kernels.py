@@ -2,11 +2,10 @@
 
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
-Each kernel is compiled as for a training step and assembled for the GPU. The table has the number
-of its instructions (per warp, each counted once); those of its largest loop; instructions per
-thread and pair of positions in that loop, and how many are special functions; registers of a
-thread; spilling instructions of the loop; and shared memory of a program. The exit status is 1 if a
-kernel needs more shared memory than the GPU has.
+Kernels are compiled as for a training step and assembled. Columns: instructions per thread and pair
+of positions in the largest loop (of a warp, each counted once), the special functions among them,
+registers of a thread, spilling instructions of the loop, and shared memory of a program. The exit
+status is 1 if a kernel needs more shared memory than the GPU has.
 """
 
 import itertools
@@ -33,6 +32,7 @@ HEADS = 2
 LAYER = "layer"  # a layer's kernels beside attention, of 8 heads
 CALLED_WITH = ["padding", "dropout", "causal"]
 SHOWN = ("a pair", "special", "registers", "spills", "shared KiB")
+CAPTURED = {"capture_output": True, "text": True, "check": True}
 ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
@@ -52,54 +52,43 @@ def recording(compiling=True):
 
 def training_step(mechanism, dtype, features, length, chosen=CALLED_WITH):
     if mechanism == LAYER:
-        return layer_step(dtype, 8 * features, length)
+        norm = torch.nn.LayerNorm(8 * features, dtype=dtype)
+        x, output = torch.ones(2, length, 1, 8 * features, dtype=dtype, requires_grad=True)
+        streams = DropoutStreams()
+        total, normalized = Sum(streams, x, output, norm.bias, 0.1).normalize(norm)
+        (total + dropped_relu(streams, normalized, 0.1)).sum().backward()
+        return
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
-    options = {
-        "padding": {"key_padding_mask": torch.zeros(1, length, dtype=torch.bool)},
-        "dropout": {"dropout_p": 0.1},
-        "causal": {"causal": True} if case.attention.causal else {},
-    }
+    padding = {"key_padding_mask": torch.zeros(1, length, dtype=torch.bool)}
+    options = {"padding": padding, "dropout": {"dropout_p": 0.1}}
+    options["causal"] = {"causal": True} if case.attention.causal else {}
     keywords = {key: value for name in chosen for key, value in options[name].items()}
     case(arguments, impl="triton", **keywords).sum().backward()
 
 
-def layer_step(dtype, features, length):
-    """Run the kernels of a layer beside attention, with dropout."""
-    norm = torch.nn.LayerNorm(features, dtype=dtype)
-    x, output = torch.ones(2, length, 1, features, dtype=dtype, requires_grad=True)
-    streams = DropoutStreams()
-    total, normalized = Sum(streams, x, output, norm.bias, 0.1).normalize(norm)
-    (total + dropped_relu(streams, normalized, 0.1)).sum().backward()
-
-
 def counts(compiled, options):
     """Return a compiled kernel's columns, from ``warps`` on."""
-    with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder) / "kernel.cubin"
-        binary.write_bytes(compiled.asm["cubin"])
-        code = _output(ASSEMBLER / "nvdisasm", binary)
-        usage = _output(ASSEMBLER / "cuobjdump", "-res-usage", binary)
+    with tempfile.NamedTemporaryFile() as binary:
+        binary.write(compiled.asm["cubin"])
+        binary.flush()
+        commands = ["nvdisasm"], ["cuobjdump", "-res-usage"]
+        code, usage = (
+            subprocess.run([ASSEMBLER / name, *flags, binary.name], **CAPTURED).stdout
+            for name, *flags in commands
+        )
     instructions, loop = largest_loop(code.splitlines())
-    warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
-    block = options.get("BLOCK", 0)
+    warps, block = compiled.metadata.num_warps, options.get("BLOCK", 0)
     pairs = options.get("BLOCK_Q", block) * options.get("BLOCK_K", block)
-
-    def per_pair(count):
-        return round(count * warps * 32 / pairs, 1) if pairs and loop else None
-
+    per_pair = warps * 32 / pairs if pairs and loop else None
     return {
         **{"warps": warps, "instructions": instructions, "in the loop": len(loop)},
-        "a pair": per_pair(len(loop)),
-        "special": per_pair(sum("MUFU" in line for line in loop)),
+        "a pair": per_pair and round(len(loop) * per_pair, 1),
+        "special": per_pair and round(sum("MUFU" in line for line in loop) * per_pair, 1),
         "registers": int(re.search(r"REG:(\d+)", usage)[1]),
         "spills": sum(bool(re.search(r"\b(STL|LDL)\b", line)) for line in loop),
-        "shared KiB": -(-shared // 1024),
+        "shared KiB": -(-compiled.metadata.shared // 1024),
     }
-
-
-def _output(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def largest_loop(lines):
@@ -126,12 +115,10 @@ def measure(arguments):
     sizes = arguments.mechanisms, arguments.dtypes, arguments.features, arguments.lengths
     for mechanism, dtype, features, length in itertools.product(*sizes):
         with recording() as launches:
-            step = mechanism, getattr(torch, dtype), features, length
-            training_step(*step, arguments.options)
+            training_step(mechanism, getattr(torch, dtype), features, length, arguments.options)
+        row = {"mechanism": mechanism, "dtype": dtype, "features": features, "length": length}
         for kernel, compiled, options in launches:
-            row = {"mechanism": mechanism, "dtype": dtype, "features": features}
-            row |= {"length": length, "kernel": kernel.__name__}
-            yield row | counts(compiled, options)
+            yield {**row, "kernel": kernel.__name__, **counts(compiled, options)}
 
 
 def table(report):
@@ -148,6 +135,10 @@ def table(report):
     return {"": machine.table(list(shown))}
 
 
+def describe(arguments):
+    return {"triton": triton.__version__}
+
+
 OPTIONS = {
     "mechanisms": (list(KERNELS), "mechanisms", [*KERNELS, LAYER]),
     "dtypes": (["bfloat16"], "precisions", machine.DEVICE["dtype"][-1]),
@@ -157,11 +148,7 @@ OPTIONS = {
     "capability": (90, "compute capability of the GPU, 90 for an H100 or H200", SHARED),
 }
 
-BENCHMARKS = {
-    "": machine.Benchmark(
-        OPTIONS, measure, table, ("capability",), lambda _: {"triton": triton.__version__}
-    )
-}
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, table, ("capability",), describe)}
 
 if __name__ == "__main__":
     report = machine.main(BENCHMARKS, __doc__)

@@ -3,20 +3,20 @@
     python benchmarks/launches.py --sentences 157 --json FILE
     python benchmarks/launches.py attention --json FILE
 
-An operation that computes counts as one launch, the backward pass of a layer norm as two, an
-operation on a list of tensors as one per 64 tensors. Bytes are those of operands and results.
+An operation that computes is one launch, the backward pass of a layer norm two, an operation on a
+list one per 64 tensors. Bytes are those of operands and results. A half-precision update is made by
+fairseq's trainer on the CPU, patched to choose as on a GPU: Triton kernels (which do nothing here),
+PyTorch's fused attention and dropout. Neither the host's preparation of the batch nor dropout of
+attention weights is counted.
 
-- A half-precision update: fairseq's trainer makes it on the CPU in float16, patched to choose as on
-  a GPU: the Triton kernels (which do nothing here), PyTorch's fused attention and dropout. Not
-  counted: the batch, put together by the host, and dropout of attention weights, which PyTorch's
-  fused attention lacks on a CPU.
-- attention: a training step of attention functions in bfloat16. Bytes are per pair of positions, of
-  tensors that have all pairs, ``[B, H, Tq, Tk]``. Host time is that of Python: nothing is launched.
+attention: a training step of attention functions in bfloat16. Bytes are per pair of positions, of
+tensors that have all pairs, ``[B, H, Tq, Tk]``. Host time is that of Python: nothing is launched.
 """
 
 import collections
 import contextlib
 import itertools
+from functools import partial
 from unittest.mock import patch
 
 import kernels
@@ -26,7 +26,6 @@ import torch
 import torch.nn.functional as F
 import training
 import translation_pairs as pairs
-from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -38,6 +37,7 @@ from fairseq_posattn.attention.kernels.launch import Launch
 from fairseq_posattn.model import transformer_layer
 from fairseq_posattn.training.criterions import fused_cross_entropy as fused_loss
 
+FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 GROUPS = {
     "matmuls": ("mm", "addmm", "bmm"),
     "gradients of biases": ("sum",),
@@ -47,10 +47,7 @@ GROUPS = {
     "dropout": ("native_dropout", "native_dropout_backward"),
     "sums": ("add",),
     "activations": ("relu", "threshold_backward"),
-    "attention": (
-        *("kernel", "_scaled_dot_product_flash_attention_for_cpu", "_softmax"),
-        *("_scaled_dot_product_flash_attention_for_cpu_backward", "_softmax_backward_data"),
-    ),
+    "attention": ("kernel", FLASH, f"{FLASH}_backward", "_softmax", "_softmax_backward_data"),
     "masks": (
         *("bitwise_not", "bitwise_and", "bitwise_or", "scalar_tensor", "where", "all"),
         *("masked_fill", "masked_fill_", "flip", "arange", "lt"),
@@ -58,18 +55,13 @@ GROUPS = {
 }
 GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 NO_LAUNCH = ("empty", "detach", "view", "promote_types", "_local_scalar", "profiler")
-HALF = "--fp16 --attention-dropout 0"
-OTHERS = "others"
+HALF, OTHERS = "--fp16 --attention-dropout 0", "others"
 MECHANISMS = ("dman", "da", "mtsa", "mpsan")
-SIZES = Sizes(2, 2, 128, 128, 16)
-PAIRS = 2 * 2 * 128 * 128
+SIZES, PAIRS = Sizes(2, 2, 128, 128, 16), 2 * 2 * 128 * 128
 
 
 class Counter(TorchDispatchMode):
-    """Counts of launches and bytes by group of operations.
-
-    Only tensors with ``smallest`` elements count as bytes; expanded dimensions count once.
-    """
+    """Launches and bytes, of tensors with ``smallest`` elements, by group of operations."""
 
     def __init__(self, smallest=0):
         super().__init__()
@@ -81,11 +73,10 @@ class Counter(TorchDispatchMode):
         tensors = [value for value in tree_leaves(values) if torch.is_tensor(value)]
         size = len(tensors) // 2 if name.startswith("_foreach") else 1
         self.launches[group] += -(-size // 64) + (name == "native_layer_norm_backward")
-        self.bytes[group] += sum(
-            min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
-            for tensor in tensors
-            if tensor.numel() >= self.smallest
-        )
+        for tensor in tensors:
+            if tensor.numel() >= self.smallest:  # expanded dimensions count once
+                whole = tensor.untyped_storage().nbytes()
+                self.bytes[group] += min(tensor.numel() * tensor.element_size(), whole)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
@@ -98,8 +89,7 @@ def as_on_a_gpu(counter):
     """Return patches under which code that depends on the device chooses as on a GPU."""
 
     def choose(self, call, arguments):
-        able = self.implementations
-        return next(name for name in able if self._refusal(name, call, arguments) is None)
+        return next(n for n in self.implementations if not self._refusal(n, call, arguments))
 
     def drop(x, p=0.5, training=True, inplace=False):
         return torch.native_dropout(x, p, True)[0] if training and p else x
@@ -132,58 +122,37 @@ def as_on_a_gpu(counter):
     )
 
 
-def count(flags, stock, name, words, sample):
-    counter = Counter()
-    with contextlib.ExitStack() as patches:
-        for change in as_on_a_gpu(counter):
-            patches.enter_context(change)
-        contestant = training.Contestant(name, f"{flags} {HALF}", stock)
-        trainer = training.build_trainer(contestant, name, words, "cpu")
-        trainer.train_step([sample])  # creates what later updates reuse
-        counter.launches.clear()
-        counter.bytes.clear()
-        with counter:
-            trainer.train_step([sample])
-    return counter
-
-
 def measure(name, words, shape, arguments):
-    rows = training.sentences(words, shape)
-    sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
-    ours = count(training.FUSED_LOSS, False, name, words, sample)
-    stock = count(f"{training.OLD_ADAM} {training.LOSS}", True, name, words, sample)
+    sample, counters = training.sample_of(words, shape), []
+    for flags in (training.FUSED_LOSS, f"{training.OLD_ADAM} {training.LOSS}"):
+        counters.append(counter := Counter())
+        with contextlib.ExitStack() as patches:
+            for change in as_on_a_gpu(counter):
+                patches.enter_context(change)
+            stock = len(counters) == 2
+            trainer = training.build_trainer(f"{flags} {HALF}", stock, name, words, "cpu")
+            trainer.train_step([sample])  # creates what later updates reuse
+            counter.launches.clear()
+            counter.bytes.clear()
+            with counter:
+                trainer.train_step([sample])
     for group in (*GROUPS, OTHERS):
-        yield {
-            "group": group,
-            **training.both("launches", (ours.launches[group], stock.launches[group])),
-            **training.both("bytes", (ours.bytes[group], stock.bytes[group])),
-        }
+        launches = training.both("launches", [counter.launches[group] for counter in counters])
+        moved = training.both("bytes", [counter.bytes[group] for counter in counters])
+        yield {"group": group, **launches, **moved}
 
 
 def tables(report):
     """Return the Markdown of the counts of updates: launches and bytes by group, and in all."""
-    keys = ("launches", "stock_launches", "bytes", "stock_bytes")
-    total = {key: sum(row[key] for row in report["rows"]) for key in keys}
+    columns = {"launches": ("launches", 1), "fairseq's launches": ("stock_launches", 1)}
+    columns |= {"MB": ("bytes", 1e6), "fairseq's MB": ("stock_bytes", 1e6)}
+    totals = {key: sum(row[key] for row in report["rows"]) for key, _ in columns.values()}
     rows = [
-        {
-            "operations": row["group"],
-            "launches": f"{row['launches']:,}",
-            "fairseq's launches": f"{row['stock_launches']:,}",
-            "MB": f"{row['bytes'] / 1e6:,.0f}",
-            "fairseq's MB": f"{row['stock_bytes'] / 1e6:,.0f}",
-        }
-        for row in [*report["rows"], {"group": "all", **total}]
+        {"operations": row["group"]}
+        | {name: f"{row[key] / unit:,.0f}" for name, (key, unit) in columns.items()}
+        for row in [*report["rows"], {"group": "all", **totals}]
     ]
     return {"": machine.table(rows)}
-
-
-@contextlib.contextmanager
-def counted(row, which):
-    """Add to ``row`` the launches and bytes per pair of a pass."""
-    with kernels.recording(compiling=False) as launches, Counter(PAIRS) as counter:
-        yield
-    row[which] = counter.launches.total() + len(launches)
-    row[f"bytes {which}"] = round(counter.bytes.total() / PAIRS)
 
 
 def measure_attention(arguments):
@@ -192,13 +161,15 @@ def measure_attention(arguments):
     for name, impl in itertools.product(MECHANISMS, ("reference", "triton")):
         inputs = CASES[name].arguments(SIZES, torch.bfloat16)
         row = {"mechanism": name, "implementation": impl}
+        steps = {"forward": partial(CASES[name], inputs, impl=impl)}
         with kernels.recording(compiling=False):
-            CASES[name](inputs, impl=impl)  # masks are prepared once
-        with counted(row, "forward"):
-            context = CASES[name](inputs, impl=impl)
-        gradient = torch.ones_like(context)
-        with counted(row, "backward"):
-            context.backward(gradient)
+            context = steps["forward"]()  # masks are prepared once
+        steps["backward"] = partial(context.backward, torch.ones_like(context))
+        for which, step in steps.items():
+            with kernels.recording(compiling=False) as launches, Counter(PAIRS) as counter:
+                step()
+            row[which] = counter.launches.total() + len(launches)
+            row[f"bytes {which}"] = round(counter.bytes.total() / PAIRS)
         yield row | ({"host, us": host_microseconds(name)} if impl == "triton" else {})
 
 
@@ -213,19 +184,15 @@ def host_microseconds(name):
             context = CASES[name](inputs, impl="triton", **options)
             torch.autograd.grad(context, leaves, inputs["value"].detach())
 
-    (seconds,) = machine.take_turns(name, [steps], 60, 2, "cpu")
+    seconds = machine.take_turns(name, {"": steps}, 60, 2, "cpu")[""]
     return round(1000 * machine.milliseconds(seconds, 6) / 50)
-
-
-def describe(arguments):
-    return {"device": machine.processor(), "torch": torch.__version__}
 
 
 OPTIONS = {"device": ("cpu", "device", ["cpu"]), "dtype": ("float16", "precision", ["float16"])}
 TABLES = machine.one_table(lambda row, report: row)
 BENCHMARKS = {
     "": pairs.benchmark(measure, tables, OPTIONS, pairs=["dman_iwslt_de_en"]),
-    "attention": machine.Benchmark({}, measure_attention, TABLES, describe=describe),
+    "attention": machine.Benchmark({}, measure_attention, TABLES),
 }
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Common parts of the measurements: options, reports, timing in turns, memory.
 
-Each program of this folder names its measurements in ``BENCHMARKS``; the name "" is
-the default. A report is JSON, saved after every row; beside it stands its Markdown, which the
-documentation includes. To write the Markdown of existing reports again:
+Each program of this folder names its measurements in ``BENCHMARKS``; the name "" is the default.
+A report is JSON, saved after every row; beside it stands its Markdown, which the documentation
+includes. To write the Markdown of existing reports again:
 
     python benchmarks/machine.py benchmarks/results/*.json
 """
@@ -14,16 +14,21 @@ import json
 import logging
 import multiprocessing
 import platform
+import re
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from fairseq_posattn.common.files import output_file, write_json, write_text  # noqa: E402
+from fairseq_posattn.recipes.tables import markdown_table  # noqa: E402
 
 DEVICE = {
     "device": ("cpu", "device", ["cpu", "cuda"]),
@@ -38,60 +43,41 @@ def describe(arguments: argparse.Namespace) -> dict:
     on_gpu = getattr(arguments, "device", "cpu") == "cuda"
     return {
         "device": torch.cuda.get_device_name() if on_gpu else processor(),
-        "threads": torch.get_num_threads(),
-        "clock": "wall" if on_gpu else "processor",
-        "dtype": getattr(arguments, "dtype", "float32"),
-        "linear": library(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        **{"threads": torch.get_num_threads(), "clock": "wall" if on_gpu else "processor"},
+        **{"dtype": getattr(arguments, "dtype", "float32"), "linear": library()},
+        **{"torch": torch.__version__, "python": platform.python_version()},
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A measurement.
+class Benchmark(NamedTuple):
+    """A measurement."""
 
-    Attributes:
-        options: ``name: (default, help)`` or ``(default, help, choices)``. A list takes several
-            values, False is a switch, a type has no default, and ``...`` is required.
-        measure: yields the rows of the report; takes the parsed options.
-        tables: returns a report's Markdown by name: "" goes to FILE.md, NAME to FILE_NAME.md.
-        settings: names of the options that the report repeats.
-        describe: returns further entries of the report; takes the parsed options.
-    """
-
+    # ``name: (default, help)`` or ``(default, help, choices)``. A list takes several values, False
+    # is a switch, a type has no default, and ``...`` is required.
     options: dict[str, tuple]
-    measure: Callable[[argparse.Namespace], Iterable[dict]]
-    tables: Callable[[dict], dict[str, str]]
-    settings: Sequence[str] = ()
-    describe: Callable[[argparse.Namespace], dict] = describe
+    measure: Callable[[argparse.Namespace], Iterable[dict]]  # yields the rows of the report
+    tables: Callable[[dict], dict[str, str]]  # its Markdown: "" of FILE.md, NAME of FILE_NAME.md
+    settings: Sequence[str] = ()  # options that the report repeats
+    describe: Callable[[argparse.Namespace], dict] = describe  # its further entries
 
 
 def make_parser(about: str | None, options: dict[str, tuple]) -> argparse.ArgumentParser:
     """Return a parser of the options of a :class:`Benchmark`, and ``--json``."""
-    from fairseq_posattn.common.files import output_file
-
-    parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=about, formatter_class=formatter)
     text = "write the report here, Markdown beside it"
     parser.add_argument("--json", type=output_file, metavar="FILE", help=text)
     for name, (default, text, *choices) in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        if default is False:
-            parser.add_argument(flag, action="store_true", help=text)
-            continue
         first = default[0] if isinstance(default, list) else default
-        kind = str if first is ... else first if isinstance(first, type) else type(first)
-        keywords: dict = {"type": kind, "required": first is ..., "help": text}
-        if first not in (..., kind):
-            keywords |= {"default": default, "help": f"{text} (default: %(default)s)"}
-        if isinstance(default, list):
-            keywords["nargs"] = "*"
-        if choices:
-            keywords["choices"] = choices[0]
-        parser.add_argument(flag, **keywords)
+        keywords: dict = {"action": "store_true"}
+        if first is not False:
+            kind = str if first is ... else first if isinstance(first, type) else type(first)
+            keywords = {"type": kind, "required": first is ..., "choices": [*choices, None][0]}
+            keywords["nargs"] = "*" if isinstance(default, list) else None
+            if first not in (..., kind):
+                keywords["default"], text = default, f"{text} (default: %(default)s)"
+        parser.add_argument(f"--{name.replace('_', '-')}", help=text, **keywords)
     return parser
 
 
@@ -105,8 +91,9 @@ def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
     torch.manual_seed(1)
     report = {"benchmark": f"{Path(sys.argv[0]).stem} {name}".strip()}
     report |= benchmark.describe(arguments)
-    report |= {setting: getattr(arguments, setting) for setting in benchmark.settings}
-    report["rows"] = []
+    report |= {setting: getattr(arguments, setting) for setting in benchmark.settings} | {
+        "rows": []
+    }
     for row in benchmark.measure(arguments):
         report["rows"].append(row)
         if arguments.json:
@@ -117,8 +104,6 @@ def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
 
 
 def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
-    from fairseq_posattn.common.files import write_json, write_text
-
     write_json(path, report, indent=2)
     for name, text in benchmark.tables(report).items():
         write_text(path.with_name(f"{path.stem}{'_' * bool(name)}{name}.md"), f"{text}\n")
@@ -126,17 +111,16 @@ def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
 
 def processor() -> str:
     """Return the processor's name, with its vector instructions where they are not AVX-512."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
-    name, vectors = ", ".join(sorted(names)), torch.backends.cpu.get_cpu_capability()
-    return f"{name or platform.processor()}{'' if vectors == 'AVX512' else f', {vectors}'}"
+    cpuinfo, vectors = Path("/proc/cpuinfo"), torch.backends.cpu.get_cpu_capability()
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    name = re.search(r"^model name\s*: (.*)", text, re.M)
+    name = name[1] if name else platform.processor()
+    name = name.replace("(R)", "").removesuffix(" Processor")  # as in the tables
+    return name if vectors == "AVX512" else f"{name}, {vectors}"
 
 
 def table(rows: Sequence[dict]) -> str:
     """Return rows as a Markdown table; the columns are the keys of all rows."""
-    from fairseq_posattn.recipes.tables import markdown_table
-
     header = list(dict.fromkeys(key for row in rows for key in row))
     cells = [["" if row.get(key) is None else str(row[key]) for key in header] for row in rows]
     return markdown_table(header, cells)
@@ -147,16 +131,10 @@ def one_table(cells: Callable[[dict, dict], dict]) -> Callable[[dict], dict[str,
     return lambda report: {"": table([cells(row, report) for row in report["rows"]])}
 
 
-def name_of_device(report: dict) -> str:
-    """Return a report's device without marks."""
-    return report["device"].replace("(R)", "").removesuffix(" Processor")
-
-
 def ratio(row: dict, rounds: str = "") -> str:
     """Return a time ratio with its lowest, highest and number of rounds."""
-    count = f", {row[rounds]}" if rounds else ""
-    low, high = row["time_ratio_lowest"], row["time_ratio_highest"]
-    return f"{row['time_ratio']:.2f} ({low:.2f} to {high:.2f}{count})"
+    text = "{time_ratio:.2f} ({time_ratio_lowest:.2f} to {time_ratio_highest:.2f}".format(**row)
+    return f"{text}, {row[rounds]})" if rounds else f"{text})"
 
 
 def seconds_of(work: Callable, device: str) -> float:
@@ -174,20 +152,24 @@ def seconds_of(work: Callable, device: str) -> float:
     return start.elapsed_time(end) / 1000
 
 
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its ended children."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def take_turns(
-    name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
-) -> list[list[float]]:
+    name: str, contestants: dict[Any, Callable], rounds: int, warmup: int, device: str
+) -> dict[Any, list[float]]:
     """Call all contestants round by round; return the seconds of the counted rounds of each.
 
     Whatever disturbs the machine then disturbs all of them.
     """
-    seconds: list[list[float]] = [[] for _ in contestants]
-    for number in tqdm(range(warmup + rounds), desc=name, unit="round"):
-        for contestant, times in zip(contestants, seconds, strict=True):
-            elapsed = seconds_of(contestant, device)
-            if number >= warmup:
-                times.append(elapsed)
-    return seconds
+    seconds: dict[Any, list[float]] = {contestant: [] for contestant in contestants}
+    for _ in tqdm(range(warmup + rounds), desc=name, unit="round"):
+        for contestant, work in contestants.items():
+            seconds[contestant].append(seconds_of(work, device))
+    return {contestant: times[warmup:] for contestant, times in seconds.items()}
 
 
 def milliseconds(times: Sequence[float], digits: int = 1) -> float:
@@ -197,11 +179,8 @@ def milliseconds(times: Sequence[float], digits: int = 1) -> float:
 
 def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
     ratios = [a / b for a, b in zip(ours, stock, strict=True)]
-    return {
-        "time_ratio": round(statistics.median(ratios), 3),
-        "time_ratio_lowest": round(min(ratios), 3),
-        "time_ratio_highest": round(max(ratios), 3),
-    }
+    numbers = {"": statistics.median(ratios), "_lowest": min(ratios), "_highest": max(ratios)}
+    return {f"time_ratio{end}": round(number, 3) for end, number in numbers.items()}
 
 
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:

@@ -1,25 +1,21 @@
 """Time, memory and disk of preparing WMT14, beside sacremoses, subword-nmt and fairseq-preprocess.
 
-The text is generated: each pair joins three of the given pairs and two made-up names, so that
-lengths and vocabulary are about those of WMT14.
-
     python benchmarks/preparation.py --text news.de news.en --pairs 4500000
     python benchmarks/preparation.py --text news.de news.en --sentencepiece
 
-With --sentencepiece the text is a custom corpus, beside spm_train, which reads a million random
-lines, spm_encode (package sentencepiece of Debian) and fairseq-preprocess.
+Each pair joins three of the given pairs and two made-up names, so that lengths and vocabulary are
+about those of WMT14. With --sentencepiece the text is a custom corpus; spm_train reads
+a million random lines, and spm_encode (package sentencepiece of Debian) writes the subwords.
 """
 
 import contextlib
 import itertools
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import machine
@@ -33,7 +29,7 @@ HELD_OUT = 3_000  # pairs for validation, and as many for testing
 # Files of WMT14 by split.
 SPLITS = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
 # What the usual pipeline does; with {side}, to each file.
-STEPS = {
+WITH_TOKENS = {
     "tokenizing": "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} "
     "> {folder}/{split}.tok.{side}",
     "learning subwords": "cat {folder}/train.tok.en {folder}/train.tok.de | "
@@ -45,52 +41,37 @@ STEPS = {
     "--validpref {folder}/valid.bpe --testpref {folder}/test.bpe > {folder}/log 2>&1",
 }
 # The same with SentencePiece, which needs no tokens.
-SENTENCEPIECE_STEPS = {
+WITHOUT_TOKENS = {
     "text": "cat {raw} >> {folder}/{split}",
     "learning subwords": "spm_train --input={folder}/train --model_prefix={folder}/spm "
     "--model_type=bpe --vocab_size=32000 --input_sentence_size=1000000 "
     "--shuffle_input_sentence=true --num_threads={jobs}",
     "subwords": "spm_encode --model={folder}/spm.model < {raw} > {folder}/{split}.bpe.{side}",
-    "binarizing": STEPS["binarizing"],
+    "binarizing": WITH_TOKENS["binarizing"],
 }
+STEPS = {False: WITH_TOKENS, True: WITHOUT_TOKENS}  # by --sentencepiece
 
 
 def write_source(folder, texts, pairs):
     """Write generated text as WMT14's files."""
-    lines = [Path(path).read_text(encoding="utf-8").splitlines() for path in texts]
+    texts = [Path(path).read_text(encoding="utf-8").splitlines() for path in texts]
     generator = numpy.random.default_rng(1)
     sizes = dict.fromkeys(SPLITS.values(), HELD_OUT) | {SPLITS["train"]: pairs}
     sizes |= {"commoncrawl.de-en": 1, "news-commentary-v9.de-en": 1}
     for name, count in sizes.items():
-        chosen = generator.integers(len(lines[0]), size=(count, 3), dtype=numpy.int32)
-        for side, sentences in zip(("de", "en"), lines, strict=True):
+        chosen = generator.integers(len(texts[0]), size=(count, 3), dtype=numpy.int32)
+        for side, text in zip(("de", "en"), texts, strict=True):
             # Rare names are as many as in a text whose words follow Zipf's law.
             drawn = numpy.minimum(generator.pareto(NEW_WORDS[side], (count, 2)), 1e15)
-            numbers = drawn.astype(numpy.int64)
             with open(folder / f"{name}.{side}", "w", encoding="utf-8") as file:
-                for (first, second, third), (left, right) in zip(chosen, numbers, strict=True):
-                    file.write(
-                        f"{sentences[first]} {_name(left)} {sentences[second]} {_name(right)} "
-                        f"{sentences[third]}\n"
-                    )
+                for (a, b, c), names in zip(chosen, drawn.astype(numpy.int64), strict=True):
+                    left, right = map(_name, names)
+                    file.write(f"{text[a]} {left} {text[b]} {right} {text[c]}\n")
 
 
 def _name(number):
     rest, last = divmod(int(number) % len(NAMES) ** 2, len(NAMES))
     return (NAMES[rest].lower() if rest else "") + NAMES[last]
-
-
-def _processor_seconds():
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def _memory():  # of all processes, with shared pages counted once
-    this, total = psutil.Process(), 0
-    for process in (this, *this.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):  # it has ended
-            total += process.memory_full_info().pss
-    return total
 
 
 @contextlib.contextmanager
@@ -101,14 +82,17 @@ def metered(pipeline, stage, folder):
     def watch():
         nonlocal peak
         while not is_over.wait(1):
-            peak = max(peak, _memory())
+            total, this = 0, psutil.Process()
+            for process in (this, *this.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):  # it has ended
+                    total += process.memory_full_info().pss  # counts shared pages once
+            peak = max(peak, total)
 
     threading.Thread(target=watch, daemon=True).start()
-    processor, wall = _processor_seconds(), time.monotonic()
+    before = machine.processor_seconds()
     yield row
     is_over.set()
-    row["processor_seconds"] = round(_processor_seconds() - processor, 1)
-    row["wall_seconds"] = round(time.monotonic() - wall, 1)
+    row["processor_seconds"] = round(machine.processor_seconds() - before, 1)
     row["peak_mb"] = peak >> 20
     row["disk_mb"] = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) >> 20
     print(row, flush=True)
@@ -142,8 +126,7 @@ def measure_usual(source, folder, jobs, steps):
     folder.mkdir()
     files = [
         {"split": split, "side": side, "raw": source / f"{name}.{side}"}
-        for split, name in SPLITS.items()
-        for side in ("en", "de")
+        for (split, name), side in itertools.product(SPLITS.items(), ("en", "de"))
     ]
     for step, command in steps.items():
         with metered("usual", step, folder) as row:
@@ -156,34 +139,31 @@ def measure_usual(source, folder, jobs, steps):
 def measure(arguments):
     """Yield a row for each stage of both preparations."""
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        source, usual = Path(folder, "source"), Path(folder, "usual")
+        source, usual, ours = (Path(folder, name) for name in ("source", "usual", "ours"))
         source.mkdir()
         write_source(source, arguments.text, arguments.pairs)
         if not arguments.ours_only:
-            steps = SENTENCEPIECE_STEPS if arguments.sentencepiece else STEPS
-            yield from measure_usual(source, usual, arguments.jobs, steps)
+            yield from measure_usual(source, usual, arguments.jobs, STEPS[arguments.sentencepiece])
             shutil.rmtree(usual)
-        ours = Path(folder, "ours")
         yield from measure_ours(source, ours, arguments.jobs, arguments.sentencepiece)
 
 
 def tables(report):
-    rows = []
-    by_sentencepiece = report.get("sentencepiece")
-    steps = SENTENCEPIECE_STEPS if by_sentencepiece else STEPS
+    rows, steps = [], STEPS[is_other := report.get("sentencepiece", False)]
+    pairs = f"{report['pairs']:,}{', SentencePiece' * is_other}"
     for number, stage in enumerate((*steps, "all")):
-        pairs = f"{report['pairs']:,}" + (", SentencePiece" if by_sentencepiece else "")
         row = {"pairs": pairs, "stage": stage}
-        for who, name in (("ours", "ours"), ("usual", "usual pipeline")):
-            stages = [step for step in report["rows"] if step["pipeline"] == who]
+        for name in ("ours", "usual pipeline"):
+            stages = [step for step in report["rows"] if name.startswith(step["pipeline"])]
             is_sum = stage == "all" and len(stages) == len(steps)
             chosen = stages if is_sum else stages[number : number + 1]
-            seconds = sum(step["processor_seconds"] for step in chosen)
-            row[f"{name}: processor s"] = f"{seconds:,.0f}" if chosen else ""
-            peak = max((step["peak_mb"] for step in chosen), default=None)
-            row[f"{name}: peak MB"] = peak and f"{peak:,}"
-            row[f"{name}: MB on disk"] = f"{chosen[-1]['disk_mb']:,}" if chosen else ""
-        if any("processor" in name and value for name, value in row.items()):
+            numbers = {
+                "processor s": f"{sum(step['processor_seconds'] for step in chosen):,.0f}",
+                "peak MB": f"{max((step['peak_mb'] for step in chosen), default=0):,}",
+                "MB on disk": f"{sum(step['disk_mb'] for step in chosen[-1:]):,}",
+            }
+            row |= {f"{name}: {key}": numbers[key] if chosen else None for key in numbers}
+        if any(list(row.values())[2:]):
             rows.append(row)
     return {"": machine.table(rows)}
 

@@ -4,14 +4,13 @@
 
 A batch takes its floating-point operations at the matmul rate plus its memory traffic at the memory
 rate, or the host's launch time if that is longer. An update takes its batches, the optimizer step,
-and the part of the all-reduce that the last backward pass does not hide. PyTorch counts operations
-and activations on tensors without data. The same sum is compared with an update on this CPU, whose
-rates are measured. No GPU is used: its rates are the inputs below.
+and the part of the all-reduce that the last backward pass does not hide. The same sum is compared
+with an update on this CPU, whose rates are measured. No GPU is used: its rates are inputs.
 """
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import machine
 import torch
@@ -51,19 +50,19 @@ STATE = {"float16": 2 + 2 + 4 + 4 + 8 + 2, "float32": 4 + 4 + 8 + 4}
 STEP = {"float16": 2 * (2 + 2 + 4 + 4 + 8), "float32": 28}
 BYTES = {"float16": 2, "float32": 4}
 PASSES = 4  # a saved activation is written and read, and so is its gradient
+NOTE = (
+    "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens; "
+    "{device}, {threads} thread, {dtype}, PyTorch {torch}, {date}."
+)
 
 
-@dataclass(frozen=True)
-class Work:
-    """Counted work of an update of one batch."""
-
+class Work(NamedTuple):
     parameters: int
     operations: float  # floating-point operations, forward and backward
     activations: float  # bytes saved for the backward pass
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """Rates of a device and its network."""
 
     matrix: float  # FLOP/s
@@ -84,13 +83,9 @@ def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) 
     network = 2 * math.ceil(math.log2(processes)) * rates.latency + sent / rates.network
     exposed = max(0.0, network - rates.overlap * batch)  # the last batch's backward pass
     return {
-        "device_seconds": batches * device,
-        "batches_seconds": batches * batch,
-        "step_seconds": step,
-        "network_seconds": network,
-        "exposed_seconds": exposed,
-        "update_seconds": batches * batch + step + exposed,
-        "network_bytes": sent,
+        **{"device_seconds": batches * device, "batches_seconds": batches * batch},
+        **{"step_seconds": step, "network_seconds": network, "exposed_seconds": exposed},
+        **{"update_seconds": batches * batch + step + exposed, "network_bytes": sent},
         "memory_bytes": work.parameters * STATE[dtype] + work.activations,
     }
 
@@ -123,8 +118,7 @@ def on_gpus(inputs: dict):
         for gpus, tokens in ((8, 4096), (64, 4096), (512, 1024), (512, 4096)):
             length = inputs["words_per_sentence"]
             shape = dict(zip(pairs.SIZES, (tokens // length, length, length), strict=True))
-            batch = pairs.random_batch(words, shape, "meta")
-            work = count(model, batch, words.pad())
+            work = count(model, pairs.random_batch(words, shape, "meta"), words.pad())
             batches = max(1, inputs["tokens_per_update"] // (gpus * tokens))
             nodes = "between_nodes" if gpus > inputs["gpus_per_node"] else "within_node"
             rates = Rates(
@@ -135,7 +129,7 @@ def on_gpus(inputs: dict):
                 overlap=2 / 3,  # the backward pass
             )
             row = {"arch": arch, "gpus": gpus, "tokens": tokens, "batches": batches}
-            row |= asdict(work) | predict(work, batches, gpus, "float16", rates)
+            row |= work._asdict() | predict(work, batches, gpus, "float16", rates)
             yield row | {"words_per_second": gpus * tokens * batches / row["update_seconds"]}
 
 
@@ -147,22 +141,21 @@ def measure(arguments):
     model = pairs.build_pair(arguments.pair, words, arguments)[0].train()
     x, weight, large = torch.randn(1024, 512), torch.randn(512, 512), torch.zeros(2**25)
     update = pairs.trainer(model, lambda model: pairs.loss_of(model, batch, words.pad()))
-    works = [lambda: F.linear(x, weight), lambda: large.add_(1.0), update]
-    times = machine.take_turns("here", works, arguments.rounds, 1, "cpu")
+    works = {"matmul": lambda: F.linear(x, weight), "move": lambda: large.add_(1.0), "all": update}
+    times = machine.take_turns("here", works, arguments.rounds, 1, "cpu").values()
     product, moved, measured = (machine.milliseconds(each, digits=6) / 1000 for each in times)
     matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
     rates = Rates(matrix, memory, math.inf, latency=0.0, host=0.0, overlap=0.0)
     work = count(model, batch, words.pad())
     row = {"measured_seconds": measured, "matrix": matrix, "memory": memory}
-    yield row | asdict(work) | predict(work, 1, 1, "float32", rates)
+    yield row | work._asdict() | predict(work, 1, 1, "float32", rates)
 
 
 def tables(report):
     """Return the report's Markdown: predictions for GPUs, the check here, and the inputs."""
     gpus = [
         {
-            "architecture": f"`{row['arch']}`",
-            "GPUs": row["gpus"],
+            **{"architecture": f"`{row['arch']}`", "GPUs": row["gpus"]},
             "batches x tokens, a GPU": f"{row['batches']} x {row['tokens']}",
             "memory, GB": f"{row['memory_bytes'] / 1e9:.1f}",
             "sent by a GPU, GB": f"{row['network_bytes'] / 1e9:.2f}",
@@ -192,11 +185,7 @@ def tables(report):
         {"input": f"`--{name.replace('_', '-')}`", **row, "value": f"{row['value']:g}"}
         for name, row in report["inputs"].items()
     ]
-    note = (
-        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens; "
-        "{device}, {threads} thread, {dtype}, PyTorch {torch}, {date}.".format(**report)
-    )
-    here = f"{machine.table(checked)}\n\n{note}"
+    here = f"{machine.table(checked)}\n\n{NOTE.format(**report)}"
     return {"": machine.table(gpus), "here": here, "inputs": machine.table(inputs)}
 
 
@@ -212,8 +201,7 @@ def describe(arguments):
 OPTIONS = {
     "pair": ("dman_iwslt_de_en", "pair to train on this machine", list(pairs.PAIRS)),
     **pairs.BATCH,
-    "device": ("cpu", "device to train on", ["cpu"]),
-    "dtype": ("float32", "precision of that", ["float32"]),
+    **{"device": ("cpu", "device", ["cpu"]), "dtype": ("float32", "precision", ["float32"])},
     "rounds": (9, "counted updates and trials"),
     **{name: (value, f"{unit}; {source}") for name, (value, unit, source) in INPUTS.items()},
 }

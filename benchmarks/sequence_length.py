@@ -2,22 +2,18 @@
 
     python benchmarks/sequence_length.py
 
-As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs, multi-head
-attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward, without an
-optimizer. Memory is the peak of a step beyond parameters and input, on a CPU in a process for each.
+As in the paper: 64 sentences, 300 features, MTSA beside other encoders, which take turns. A step
+has no optimizer. Memory is its peak beyond parameters and input, on a CPU in a process for each.
 """
 
 import itertools
-import sys
-from pathlib import Path
 
 import machine
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from fairseq_posattn.model.encoders import ENCODERS  # noqa: E402
-from fairseq_posattn.training.flags import SentenceEncoderConfig  # noqa: E402
+from fairseq_posattn.model.encoders import ENCODERS
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 # Values of --encoder, by the names of the figure
 MECHANISMS = {
@@ -42,7 +38,7 @@ def training_step(module, shape, device):
 
 def measure(arguments):
     """Yield peak bytes and the seconds of each step, by mechanism and length."""
-    points, turns, left_out, device = [], {}, set(), arguments.device
+    peaks, turns, left_out, device = {}, {}, set(), arguments.device
     lengths, features = arguments.lengths, arguments.features
     for length, longer in itertools.zip_longest(lengths, lengths[1:], fillvalue=0):
         for name in arguments.mechanisms:
@@ -51,17 +47,16 @@ def measure(arguments):
             module = build(name, features).to(device)
             first = training_step(module, (2, 2, features), device)
             step = training_step(module, (arguments.sentences, length, features), device)
-            peak = machine.peak_bytes(step, device, first)
-            points.append({"mechanism": name, "length": length, "bytes": peak})
-            turns.setdefault(length, []).append(step)
+            peak = peaks[length, name] = machine.peak_bytes(step, device, first)
+            turns.setdefault(length, {})[name] = step
             if peak * (longer / length) ** 2 > arguments.memory * 2**30:
                 left_out.add(name)
     # Times come last: processes are forked above, before PyTorch has threads.
-    each = []
     for length, steps in turns.items():
-        each += machine.take_turns(f"{length} tokens", steps, arguments.steps, 1, device)
-    for point, seconds in zip(points, each, strict=True):
-        yield {**point, "seconds": seconds}
+        times = machine.take_turns(f"{length} tokens", steps, arguments.steps, 1, device)
+        for name, seconds in times.items():
+            row = {"mechanism": name, "length": length, "bytes": peaks[length, name]}
+            yield row | {"seconds": seconds}
 
 
 def tables(report):
@@ -70,9 +65,8 @@ def tables(report):
     for point in report["rows"]:
         name, mib = point["mechanism"], point["bytes"] / 2**20
         row = rows.setdefault(name, {"MiB, ms": name} | dict.fromkeys(map(str, lengths)))
-        row[str(point["length"])] = (
-            f"{mib:,.0f}, {machine.milliseconds(point['seconds'], digits=3):,.0f}"
-        )
+        ms = machine.milliseconds(point["seconds"], digits=3)
+        row[str(point["length"])] = f"{mib:,.0f}, {ms:,.0f}"
     return {"": machine.table(list(rows.values()))}
 
 

@@ -30,8 +30,7 @@ OPTIONS = {
 def server(checkpoint):
     """Serve a model at a free port; yield the address."""
     command = ["posattn", "serve", checkpoint, "--cpu", "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    line = ""
+    process, line = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), ""
     try:
         while not line.startswith("serving "):
             last, line = line, process.stderr.readline()
@@ -44,10 +43,9 @@ def server(checkpoint):
 
 
 def ask(url, **body):
-    request = urllib.request.Request(f"{url}/translate", json.dumps(body).encode())
-    request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)["translatedText"]
+    data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers)) as answer:
+        answer.read()
 
 
 def measure(arguments):
@@ -55,14 +53,14 @@ def measure(arguments):
     with server(arguments.checkpoint) as url:
         with urllib.request.urlopen(f"{url}/languages") as answer:
             pair = json.load(answer)[0]
-        pair = {"source": pair["code"], "target": pair["targets"][0]}
-        ask(url, q=lines[:32], **pair)  # warm-up
+        to = {"url": f"{url}/translate", "source": pair["code"], "target": pair["targets"][0]}
+        ask(q=lines[:32], **to)  # warm-up
         rates = {clients: [] for clients in arguments.clients}
         for _ in range(arguments.rounds):
             for clients, measured in rates.items():
                 start = time.perf_counter()
                 with ThreadPoolExecutor(clients) as pool:
-                    list(pool.map(lambda line: ask(url, q=line, **pair), lines))
+                    list(pool.map(lambda line: ask(q=line, **to), lines))
                 measured.append(len(lines) / (time.perf_counter() - start))
     for clients, measured in rates.items():
         ratios = machine.compare(measured, rates[arguments.clients[0]])
@@ -75,15 +73,12 @@ def cells(row, report):
     return {"clients at once": row["clients"], title: machine.ratio(row)}
 
 
-BENCHMARKS = {
-    "": machine.Benchmark(
-        OPTIONS,
-        measure,
-        machine.one_table(cells),
-        ("lines", "rounds"),
-        lambda arguments: machine.describe(arguments) | {"clock": "wall"},
-    )
-}
+def describe(arguments):
+    return machine.describe(arguments) | {"clock": "wall"}
+
+
+TABLES, SETTINGS = machine.one_table(cells), ("lines", "rounds")
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, TABLES, SETTINGS, describe)}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

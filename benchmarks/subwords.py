@@ -3,8 +3,8 @@
     python benchmarks/subwords.py --name "Multi30k, German to English" --out runs \
         --train train.de train.en --valid val.de val.en --test test.de test.en
 
-Text is raw. Both trainings have the same flags and seeds; a small Transformer translates the raw
-test set to plain text, from the mean of its last five checkpoints. Finished steps are not repeated.
+Both trainings have the same flags and seeds; a small Transformer, the mean of its last five
+checkpoints, translates the raw test set to plain text. Finished steps are not repeated.
 """
 
 import json
@@ -34,9 +34,7 @@ KINDS = {"sentencepiece": "SentencePiece", "subword_nmt": "Moses, BPE"}
 OPTIONS = {
     "name": (..., "name of the corpus, for the report"),
     "out": (..., "folder for data, models and translations"),
-    "train": ([str], "two files of raw text"),
-    "valid": ([str], "two files of raw text"),
-    "test": ([str], "two files of raw text"),
+    **dict.fromkeys(("train", "valid", "test"), ([str], "two files of raw text")),
     "merges": (int, "merges of BPE (default: SentencePiece's number of subwords)"),
     "updates": (1500, "updates of each training"),
     "seeds": ([1, 2, 3], "seeds"),
@@ -54,7 +52,7 @@ def run(command, done):
 
 
 def measure(arguments):
-    """Yield the scores of the corpus."""
+    """Yield the score of SentencePiece beside BPE's, with its significance."""
     out, outputs, sizes = Path(arguments.out), {}, {}
     source, target = (Path(name).suffix[1:] for name in arguments.test)
     for kind in KINDS:
@@ -66,31 +64,26 @@ def measure(arguments):
         run([*command, "--dest", data], data / "preparation.json")
         sizes[kind] = len((data / f"dict.{target}.txt").read_text().splitlines())
         outputs[kind] = [train(arguments, data, source, target, s) for s in arguments.seeds]
-    score = scores(arguments, outputs)
-    yield {"name": arguments.name, "subwords": sizes, "updates": arguments.updates, "score": score}
+    command = ["posattn", "score", "bleu", "--json", "--references", arguments.test[1]]
+    command += ["--text", "running", "--hypotheses", *outputs["sentencepiece"]]
+    command += ["--baseline", *outputs["subword_nmt"]]
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True)
+    row = {"name": arguments.name, "subwords": sizes, "updates": arguments.updates}
+    yield {**row, "score": json.loads(done.stdout)}
 
 
 def train(arguments, data, source, target, seed):
     """Train a model and return the file of its translations."""
     folder = data / f"seed{seed}"
+    average, output = folder / "average.pt", folder / f"test.{target}"
     command = ["fairseq-train", data, "--user-dir", PLUGIN, "--save-dir", folder, "--seed", seed]
     command += ["--source-lang", source, "--target-lang", target, *shlex.split(TRAINING)]
-    run([*command, "--max-update", arguments.updates], folder / "average.pt")
-    average = ["posattn", "average", "--inputs", folder, "--num-update-checkpoints", 5]
-    run([*average, "--output", folder / "average.pt"], folder / "average.pt")
-    translate = ["posattn", "translate", folder / "average.pt", "--data", data, "--input"]
-    output = folder / f"test.{target}"
-    run([*translate, arguments.test[0], "--output", output], output)
+    run([*command, "--max-update", arguments.updates], average)
+    inputs = ["--inputs", folder, "--num-update-checkpoints", 5]
+    run(["posattn", "average", *inputs, "--output", average], average)
+    files = ["--data", data, "--input", arguments.test[0], "--output", output]
+    run(["posattn", "translate", average, *files], output)
     return output
-
-
-def scores(arguments, outputs):
-    """Return the score of SentencePiece beside BPE's, with its significance."""
-    ours, theirs = (list(map(str, outputs[kind])) for kind in KINDS)
-    command = ["posattn", "score", "bleu", "--json", "--hypotheses", *ours, "--baseline", *theirs]
-    command += ["--references", arguments.test[1], "--text", "running"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 def cells(row, report):
@@ -98,8 +91,7 @@ def cells(row, report):
     table = {"corpus": row["name"]}
     for metric, name in (("bleu", "BLEU"), ("chrf2", "chrF2")):
         test = score["significance"][metric]
-        ours = test["baseline"] + test["difference"]
-        both = f"{ours:.2f} / {test['baseline']:.2f}"
+        both = f"{test['baseline'] + test['difference']:.2f} / {test['baseline']:.2f}"
         table[name] = f"{both}, {test['difference']:+.2f} (p = {test['p']:.2g})"
     sizes = " / ".join(f"{size:,}" for size in row["subwords"].values())
     return {**table, "runs": score["runs"], "subwords": sizes, "updates": row["updates"]}

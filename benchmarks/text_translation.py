@@ -3,15 +3,13 @@
     python benchmarks/text_translation.py --models checkpoints/stock checkpoints/dman --text test.de
     python benchmarks/text_translation.py --models checkpoints/stock --text test.de --int8
 
-Both run as commands of their own on one thread; the first of --models, a Transformer with Moses
-tokens and BPE, is also what CTranslate2 runs (`pip install ctranslate2`). Times are processor time
-of whole commands, and of whole commands without that for a single line, their start. The start is
-also compared with that of importing PyTorch.
+Commands have one thread; CTranslate2 (`pip install ctranslate2`) runs the first of --models, a
+Transformer with Moses tokens and BPE. Processor time is that of whole commands, and without their
+start, the time for a single line, which is also compared with importing PyTorch.
 """
 
 import itertools
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -34,32 +32,26 @@ PIPELINE = Path(__file__).with_name("ctranslate2_pipeline.py")
 
 def seconds(command, text):
     """Return the processor time of a command, and the lines it wrote."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    before, environment = machine.processor_seconds(), os.environ | {"OMP_NUM_THREADS": "1"}
     options = {"capture_output": True, "text": True, "check": True, "env": environment}
     done = subprocess.run(command, input=text, **options)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, done.stdout.splitlines()
+    return machine.processor_seconds() - before, done.stdout.splitlines()
 
 
 def measure(arguments):
     from fairseq_posattn.text import manifest
 
-    stock = arguments.models[0]
-    folder = Path(stock) if Path(stock).is_dir() else Path(stock).parent
-    languages = manifest.read(folder).languages
+    stock = Path(arguments.models[0])
+    languages = manifest.read(stock if stock.is_dir() else stock.parent).languages
     lines = Path(arguments.text).read_text(encoding="utf-8").splitlines()[: arguments.lines]
     texts = {"all": "\n".join(lines) + "\n", "one": f"{lines[0]}\n"}
     int8 = ["--int8"] if arguments.int8 else []
     with tempfile.TemporaryDirectory() as temporary:
-        exported = f"{temporary}/exported"
+        exported, kind = f"{temporary}/exported", "int8" if int8 else "float32"
         export = ["posattn", "export", stock, exported, "--ctranslate2"]
         subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
-        kind = "int8" if int8 else "float32"
         commands = {None: [sys.executable, str(PIPELINE), exported, *languages, kind]}
-        for model in arguments.models:
-            commands[model] = ["posattn", "translate", model, "--cpu", *int8]
+        commands |= {m: ["posattn", "translate", m, "--cpu", *int8] for m in arguments.models}
         used = {key: [] for key in itertools.product(commands, texts)}
         importing = []
         for _ in tqdm(range(arguments.rounds), unit="round"):
@@ -91,9 +83,8 @@ def cells(row, report):
     }
 
 
-BENCHMARKS = {
-    "": machine.Benchmark(OPTIONS, measure, machine.one_table(cells), ("lines", "rounds", "int8"))
-}
+TABLES, SETTINGS = machine.one_table(cells), ("lines", "rounds", "int8")
+BENCHMARKS = {"": machine.Benchmark(OPTIONS, measure, TABLES, SETTINGS)}
 
 if __name__ == "__main__":
     machine.main(BENCHMARKS, __doc__)

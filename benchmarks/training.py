@@ -4,15 +4,13 @@
     python benchmarks/training.py switches --device cuda --json FILE
 
 Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
-the same random sentences.
+the same random sentences: forward pass, label-smoothed loss, backward pass and a step of Adam.
+Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
 
-- An update is the forward pass, the label-smoothed loss, the backward pass and a step of Adam.
-  Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
-- switches: an update of fairseq's trainer under each switch that makes it faster. Launches are
-  kernels on a GPU and PyTorch's operations on a CPU; waits are synchronizations.
+switches: an update of fairseq's trainer under each switch. Launches are kernels
+on a GPU and PyTorch's operations on a CPU.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import machine
@@ -39,8 +37,9 @@ def measure_updates(name, words, shape, arguments):
 
     peaks = [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
     models = pairs.build_pair(name, words, arguments)
-    updates = [pairs.trainer(model, loss_of) for model in models]
-    times = machine.take_turns(name, updates, arguments.updates, arguments.warmup, device)
+    updates = {model: pairs.trainer(model, loss_of) for model in models}
+    rounds = arguments.updates, arguments.warmup, device
+    times = machine.take_turns(name, updates, *rounds).values()
     yield {
         "updates": arguments.updates,
         **both("parameters", map(pairs.parameters, models)),
@@ -64,68 +63,51 @@ def cells_of_updates(pair, report):
 
 
 TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
-OLD_ADAM = "--use-old-adam"
-FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
-LOSS = "--criterion label_smoothed_cross_entropy"
+OLD_ADAM, LOSS = "--use-old-adam", "--criterion label_smoothed_cross_entropy"
+FUSED_LOSS, STOCK = f"{LOSS}_fused", "fairseq's"
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel")
-
-
-def events_of(work):
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
-        work()
-    return recorded.events()
 
 
 def count_launches(events, device):
     """Return the number of kernels or, on a CPU, of outermost operations."""
     if device == "cuda":
         return sum(event.name.startswith(LAUNCHES) for event in events)
-    operations = [event for event in events if event.name.startswith("aten::")]
-    parents = [event.cpu_parent for event in operations]
+    parents = [event.cpu_parent for event in events if event.name.startswith("aten::")]
     return sum(parent is None or not parent.name.startswith("aten::") for parent in parents)
 
 
-def sentences(words, shape):
+def sample_of(words, shape):
+    """Return a batch of fairseq's trainer."""
     batch, pad = pairs.random_batch(words, shape, "cpu"), words.pad()
-    return [
+    rows = [
         {"id": number, "source": source[source != pad], "target": target[target != pad]}
         for number, (source, target) in enumerate(zip(batch.source, batch.target, strict=True))
     ]
+    return collate(rows, pad, words.eos(), left_pad_source=True)
 
 
-@dataclass
-class Contestant:
-    """A model and the flags of its training beyond those of all."""
-
-    name: str
-    flags: str
-    stock: bool = False
-
-
-def contestants(device: str) -> list[Contestant]:
-    half = "--fp16" if device == "cuda" else "--bf16"
-    models = [
-        Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True),
-        Contestant("ours", f"{OLD_ADAM} {LOSS}"),
-        Contestant("fused Adam", LOSS),
-        Contestant("fused loss", f"{OLD_ADAM} {FUSED_LOSS}"),
-        Contestant("both", FUSED_LOSS),
-        Contestant("fairseq's, half precision", f"{OLD_ADAM} {LOSS} {half}", stock=True),
-        Contestant("both, half precision", f"{FUSED_LOSS} {half}"),
-    ]
+def contestants(device: str) -> dict[str, str]:
+    """Return the flags of a training beyond those of all, by its name."""
+    half, both = "--fp16" if device == "cuda" else "--bf16", "both, half precision"
+    flags = {
+        STOCK: f"{OLD_ADAM} {LOSS}",
+        "ours": f"{OLD_ADAM} {LOSS}",
+        "fused Adam": LOSS,
+        "fused loss": f"{OLD_ADAM} {FUSED_LOSS}",
+        "both": FUSED_LOSS,
+        f"{STOCK}, half precision": f"{OLD_ADAM} {LOSS} {half}",
+        both: f"{FUSED_LOSS} {half}",
+    }
     if device == "cuda":
-        named = "both, half precision, no kernels"
-        models.append(Contestant(named, f"{FUSED_LOSS} {half} --attention-impl reference"))
-        named = "both, half precision, CUDA graphs"
-        models.append(Contestant(named, f"{FUSED_LOSS} {half} --cuda-graphs"))
-    return models
+        flags[f"{both}, no kernels"] = f"{flags[both]} --attention-impl reference"
+        flags[f"{both}, CUDA graphs"] = f"{flags[both]} --cuda-graphs"
+    return flags
 
 
-def build_trainer(contestant: Contestant, name: str, words, device: str) -> Trainer:
+def build_trainer(flags: str, stock: bool, pair: str, words, device: str) -> Trainer:
     """Return the trainer that fairseq-train would build."""
-    arch, flags = pairs.command(name, contestant.stock)
-    command = f"data --arch {arch} {flags} {TRAINING} {contestant.flags}"
-    command += " --cpu" * (device == "cpu")
+    arch, of_model = pairs.command(pair, stock)
+    command = f"data --arch {arch} {of_model} {TRAINING} {flags}{' --cpu' * (device == 'cpu')}"
     torch.manual_seed(1)
     args = options.parse_args_and_arch(options.get_training_parser(), command.split())
     cfg = convert_namespace_to_omegaconf(args)
@@ -135,30 +117,29 @@ def build_trainer(contestant: Contestant, name: str, words, device: str) -> Trai
 
 
 def measure_switches(name, words, shape, arguments):
-    """Yield time, launches and waits of each contestant."""
-    device = arguments.device
-    sample = collate(sentences(words, shape), words.pad(), words.eos(), left_pad_source=True)
-    chosen = contestants(device)
-    steps = [
-        partial(build_trainer(contestant, name, words, device).train_step, [sample])
-        for contestant in chosen
-    ]
+    """Yield time and launches of each contestant."""
+    device, sample = arguments.device, sample_of(words, shape)
+    chosen, steps = contestants(device), {}
+    for named, flags in chosen.items():
+        trainer = build_trainer(flags, named.startswith(STOCK), name, words, device)
+        steps[named] = partial(trainer.train_step, [sample])
     seconds = machine.take_turns(name, steps, arguments.updates, arguments.warmup, device)
-    for contestant, times, step in zip(chosen, seconds, steps, strict=True):
-        events = events_of(step)
+    for named, times in seconds.items():
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+            steps[named]()
+        events = recorded.events()
         yield {
-            **{"updates": arguments.updates, "name": contestant.name, "flags": contestant.flags},
+            **{"updates": arguments.updates, "name": named, "flags": chosen[named]},
             "milliseconds": machine.milliseconds(times),
-            **machine.compare(times, seconds[0]),
+            **machine.compare(times, seconds[STOCK]),
             "launches": count_launches(events, device),
-            "waits": sum(event.name == "cudaStreamSynchronize" for event in events),
         }
 
 
 def cells_of_switches(row, report):
     return {
         **{"update": row["name"], "flags": f"`{row['flags']}`", "model": f"`{row['arch']}`"},
-        **{"device": machine.name_of_device(report), "ms": f"{row['milliseconds']:,.0f}"},
+        **{"device": report["device"], "ms": f"{row['milliseconds']:,.0f}"},
         "launches": row["launches"] and f"{row['launches']:,}",
         "time / fairseq's": machine.ratio(row),
     }

@@ -50,14 +50,11 @@ SUMMARIES = (
     "--decoder-learned-pos --max-source-positions 512 --max-target-positions 512 "
     f"{size_flags(embed_dim=768, ffn_embed_dim=3072, attention_heads=12)}"
 )
+DROPOUT_1, DROPOUT_3 = f"--dropout 0.1 {NORMS_BEFORE}", f"--dropout 0.3 {NORMS_BEFORE}"
 PAIRS = {
-    "dman_iwslt_de_en": Pair(
-        "transformer_iwslt_de_en", f"--dropout 0.3 {NORMS_BEFORE}", 10152, 32, 26, 26
-    ),
-    "dman_wmt_en_de": Pair("transformer", f"--dropout 0.1 {NORMS_BEFORE}", 37000, 16, 30, 30),
-    "dman_wmt_en_de_big": Pair(
-        "transformer", f"--dropout 0.3 {NORMS_BEFORE} {BIG_SIZES}", 37000, 16, 30, 30
-    ),
+    "dman_iwslt_de_en": Pair("transformer_iwslt_de_en", DROPOUT_3, 10152, 32, 26, 26),
+    "dman_wmt_en_de": Pair("transformer", DROPOUT_1, 37000, 16, 30, 30),
+    "dman_wmt_en_de_big": Pair("transformer", f"{DROPOUT_3} {BIG_SIZES}", 37000, 16, 30, 30),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
 SIZES = ("sentences", "source_length", "target_length")
@@ -65,10 +62,7 @@ BATCH = {size: (int, f"{size.replace('_', ' ')} of a batch (default: pair's)") f
 
 
 def benchmark(
-    measure: Callable[..., Iterable[dict]],
-    tables: Callable[[dict], dict[str, str]],
-    options: dict[str, tuple],
-    pairs: Iterable[str] = PAIRS,
+    measure: Callable, tables: Callable, options: dict[str, tuple], pairs: Iterable[str] = PAIRS
 ) -> machine.Benchmark:
     """Return a benchmark of pairs; ``options`` are those beyond pairs and batches.
 
@@ -86,7 +80,6 @@ def benchmark(
 
 
 def rounds(count: int, warmup: int, unit: str = "updates") -> dict[str, tuple]:
-    """Return the options of the numbers of rounds, which are called ``unit``."""
     return {unit: (count, f"counted {unit}"), "warmup": (warmup, f"{unit} before those")}
 
 
@@ -98,7 +91,6 @@ def dictionary(size: int) -> Dictionary:
 
 
 def build_model(flags: list[str], task):
-    """Return a model built as by fairseq-train."""
     args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
     return models.build_model(convert_namespace_to_omegaconf(args).model, task)
 
@@ -107,29 +99,18 @@ def build(arch: str, flags: str, words: Dictionary, device: str, dtype: str):
     """Return a translation model, initialized from seed 1."""
     torch.manual_seed(1)
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    model = build_model(["--arch", arch, *flags.split()], task)
-    return model.to(device, getattr(torch, dtype))
+    return build_model(["--arch", arch, *flags.split()], task).to(device, getattr(torch, dtype))
 
 
 def command(name: str, stock: bool) -> tuple[str, str]:
     """Return architecture and flags of our model, or of the stock model."""
-    if not stock:
-        return name, EMBEDDINGS
-    return PAIRS[name].stock, f"{EMBEDDINGS} {DROPOUTS} {PAIRS[name].flags}"
+    flags = f"{EMBEDDINGS} {DROPOUTS} {PAIRS[name].flags}"
+    return (PAIRS[name].stock, flags) if stock else (name, EMBEDDINGS)
 
 
 def build_pair(name: str, words: Dictionary, arguments) -> list:
     precision = (words, arguments.device, arguments.dtype)
     return [build(*command(name, stock), *precision) for stock in (False, True)]
-
-
-def build_plain(name: str, stock, words: Dictionary, arguments):
-    """Return the stock model as the plugin's, with ``san`` sublayers and random weights."""
-    sublayers = "--encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
-    sizes = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
-    same = size_flags(**{size: getattr(stock.cfg.encoder, size) for size in sizes})
-    flags = f"{EMBEDDINGS} {sublayers} {same} {PAIRS[name].flags}"
-    return build("posattn_transformer", flags, words, arguments.device, arguments.dtype)
 
 
 def batch_shape(name: str, arguments) -> dict:
@@ -148,14 +129,12 @@ def random_sentences(words: Dictionary, count: int, longest: int, generator: tor
 
 def random_batch(words: Dictionary, shape: dict, device: str):
     """Return random sentences; sources are padded on the left, as in fairseq."""
-    generator = torch.Generator().manual_seed(1)
-    (source, lengths), (target, _) = (
-        random_sentences(words, shape["sentences"], shape[f"{side}_length"], generator)
-        for side in ("source", "target")
-    )
-    start = torch.full((len(target), 1), words.eos())
-    tensors = {"source": source.flip(-1), "lengths": lengths, "target": target}
-    tensors["previous"] = torch.cat([start, target[:, :-1]], dim=1)
+    generator, count = torch.Generator().manual_seed(1), shape["sentences"]
+    source, lengths = random_sentences(words, count, shape["source_length"], generator)
+    target, _ = random_sentences(words, count, shape["target_length"], generator)
+    previous = torch.cat([torch.full((count, 1), words.eos()), target[:, :-1]], dim=1)
+    tensors = {"source": source.flip(-1), "lengths": lengths}
+    tensors |= {"target": target, "previous": previous}
     return SimpleNamespace(**{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
@@ -184,10 +163,10 @@ def parameters(model) -> int:
 
 def first_cells(pair: dict, report: dict) -> dict:
     library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
-    shape = "{sentences} x {source_length}, {target_length}"
     return {
-        "pair": f"`{pair['arch']}`, `{pair['stock']}`",
-        "sentences x source, target": shape.format(**pair),
-        "device": machine.name_of_device(report),
-        "matmul": "int8" if pair.get("int8") else library,
+        "pair": "`{arch}`, `{stock}`".format(**pair),
+        "sentences x source, target": "{sentences} x {source_length}, {target_length}".format(
+            **pair
+        ),
+        **{"device": report["device"], "matmul": "int8" if pair.get("int8") else library},
     }
