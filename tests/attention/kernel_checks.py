@@ -66,10 +66,9 @@ def call(
 def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
     """Compare outputs and all gradients with the reference in float64.
 
-    What is allowed is four times the largest error of the reference in the same precision, and
-    roundings of the largest number: two, for where that error happens to be none, but 16 in
-    float32, where a GPU's exponentials have errors of their own. Those of a sum grow as the root of
-    its size.
+    Allowed are four times the largest error of the reference in the same precision, and two
+    roundings of the largest number: 16 in float32, for a GPU's exponentials. Those of a sum grow as
+    the root of its size.
     """
     results = []
     for function, arguments in ((kernel, tensors), (reference, exact), (reference, tensors)):

@@ -5,12 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
-from kernel_checks import (
-    DEVICE,
-    assert_as_exact_as_the_reference,
-    assert_frequency,
-    require_kernels,
-)
+from kernel_checks import DEVICE, assert_frequency, require_kernels
+from kernel_checks import assert_as_exact_as_the_reference as compare
 from reference import gradients, leaves
 from test_compiled_kernels import compile_kernels, compiler
 from torch.utils.checkpoint import checkpoint
@@ -24,8 +20,6 @@ from fairseq_posattn.training.flags import MechanismConfig
 require_kernels()
 
 T, B, P = 23, 3, 0.3
-
-
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
 
@@ -62,7 +56,7 @@ def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
         return torch.cat([total, F.layer_norm(total, weight.shape, weight, shift)], -1)
 
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    assert_as_exact_as_the_reference(by_kernels, by_pytorch, tensors, exact)
+    compare(by_kernels, by_pytorch, tensors, exact)
 
 
 def test_dropout_of_a_sum_is_the_same_backward():

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,7 @@ def test_a_clock_that_runs_out_stops_every_step(tmp_path, monkeypatch, capsys):
     """Each step starts and is stopped; the archive has its log; nothing of it runs on."""
     import gpu
 
-    started = []
-    popen = subprocess.Popen
+    started, popen = [], subprocess.Popen
 
     def start(command, **options):
         started.append(popen(command, **options))
@@ -78,32 +78,25 @@ def test_a_clock_that_runs_out_stops_every_step(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(gpu.subprocess, "Popen", start)
     monkeypatch.setattr(gpu, "LEAST", 0)
-    everything = gpu.parts(tiny=True)
-    for name, steps in everything.items():
-        for step in steps:
-            folder, results = tmp_path / step.name / "work", tmp_path / step.name
-            folder.mkdir(parents=True)
-            monkeypatch.setattr(gpu.time, "monotonic", lambda: 0.0)
-            assert not gpu.measure({name: [step]}, folder, results, gpu.RESERVE + 0.01)
-            assert started[-1].poll() is not None
-            with tarfile.open(results / gpu.ARCHIVE) as archive:
-                assert f"./{step.name}.log" in archive.getnames()
-    assert capsys.readouterr().out.count("not finished in 0.0 minutes") == len(started)
-    assert len(started) == sum(map(len, everything.values()))
+    monkeypatch.setattr(gpu.time, "monotonic", lambda: 0.0)
+    everything = sum(gpu.parts(tiny=True).values(), [])
+    for step in everything:
+        folder, results = tmp_path / step.name / "work", tmp_path / step.name
+        folder.mkdir(parents=True)
+        assert not gpu.measure({"part": [step]}, folder, results, gpu.RESERVE + 0.01)
+        assert started[-1].poll() is not None
+        with tarfile.open(results / gpu.ARCHIVE) as archive:
+            assert f"./{step.name}.log" in archive.getnames()
+    printed = capsys.readouterr().out.count("not finished in 0.0 minutes")
+    assert printed == len(started) == len(everything)
 
 
-def test_a_step_without_time_left_is_not_started(tmp_path, monkeypatch):
-    import gpu
-
-    step = gpu.Step("late", (sys.executable, "-c", "raise SystemExit"))
-    assert gpu.run(step, tmp_path, gpu.LEAST - 1) == "not started, no time left"
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_step_that_fails_is_reported_and_run_again(tmp_path):
+def test_a_step_that_fails_is_reported_and_run_again_if_time_is_left(tmp_path):
     import gpu
 
     fails = gpu.Step("broken", (sys.executable, "-c", "raise SystemExit('no such GPU')"))
+    assert gpu.run(fails, tmp_path, gpu.LEAST - 1) == "not started, no time left"
+    assert not list(tmp_path.iterdir())
     for _ in range(2):
         assert "FAILED, exit status 1: no such GPU" in gpu.run(fails, tmp_path, 100)
     well = gpu.Step("well", (sys.executable, "-c", "print('all is well')"))
@@ -114,36 +107,34 @@ def test_a_step_that_fails_is_reported_and_run_again(tmp_path):
 @pytest.mark.slow
 def test_the_markdown_of_all_reports_is_up_to_date(tmp_path, monkeypatch):
     """Run benchmarks/machine.py if it is not; it is forked, since what it imports stays."""
-    folder, program = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "machine.py"
+    folder, program = ROOT / "benchmarks" / "results", str(ROOT / "benchmarks" / "machine.py")
     copies = [str(shutil.copy(path, tmp_path)) for path in sorted(folder.glob("*.json"))]
-    monkeypatch.setattr(sys, "argv", [str(program), *copies])
+    monkeypatch.setattr(sys, "argv", [program, *copies])
     fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=runpy.run_path, args=(str(program), None, "__main__"))
+    process = fork.Process(target=runpy.run_path, args=(program, None, "__main__"))
     process.start()
     process.join()
     assert process.exitcode == 0
-    written = {path.name: path.read_text() for path in tmp_path.glob("*.md")}
-    assert written == {path.name: path.read_text() for path in folder.glob("*.md")}
+    written, expected = (
+        {p.name: p.read_text() for p in at.glob("*.md")} for at in (tmp_path, folder)
+    )
+    assert written == expected
 
 
 @pytest.mark.slow
 def test_attention_is_measured_by_each_implementation_and_others_are_listed(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / "attention.py"), "--device", "cpu"]
-    command += ["--lengths", "4", "8", "--tokens", "16", "--heads", "2", "--features", "4"]
-    command += ["--rounds", "1", "--warmup", "0"]
-    command += ["--json", str(results := tmp_path / "results.json")]
+    words = "--device cpu --lengths 4 8 --tokens 16 --heads 2 --features 4 --rounds 1 --warmup 0"
+    command = [sys.executable, ROOT / "benchmarks" / "attention.py", *words.split()]
+    command += ["--json", results := tmp_path / "results.json"]
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
-    report = json.loads(results.read_text())
-    measured = {
-        (r["mechanism"], r["implementation"]) for r in report["rows"] if "milliseconds" in r
-    }
+    rows = json.loads(results.read_text())["rows"]
+    measured = {(r["mechanism"], r["implementation"]) for r in rows if "milliseconds" in r}
     assert {("plain", "sdpa"), ("dman", "reference"), ("dman", "sdpa")} <= measured
     assert not any(implementation == "triton" for _, implementation in measured)
-    assert {(r["length"], r["pass"]) for r in report["rows"]} == {
-        (length, which) for length in (4, 8) for which in ("forward", "training")
-    }
+    passes = {(row["length"], row["pass"]) for row in rows}
+    assert passes == set(product((4, 8), ("forward", "training")))
     assert re.search(r"\| dman +\| +8 \| +training \| .*\d\.\d\d", run.stdout)
     assert results.with_suffix(".md").read_text() in run.stdout
     assert "dman by triton at 4, 8 (impl='triton' needs" in run.stdout

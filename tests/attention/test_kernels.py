@@ -8,13 +8,8 @@ from itertools import product
 
 import pytest
 import torch
-from kernel_checks import (
-    DEVICE,
-    assert_as_exact_as_the_reference,
-    call,
-    padding_of,
-    require_kernels,
-)
+from kernel_checks import DEVICE, call, padding_of, require_kernels
+from kernel_checks import assert_as_exact_as_the_reference as compare
 from reference import gradients
 
 from fairseq_posattn.attention import PositionalSelfAttention
@@ -47,7 +42,7 @@ def check(name, queries, keys=None, features=16, dtype=SINGLE, change=None, **op
     """Compare output and gradients; ``change`` modifies the tensors, by name, in place."""
     attend, tensors = call(name, queries, keys, features, dtype, change=change, **options)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    assert_as_exact_as_the_reference(attend, partial(attend, impl="reference"), tensors, exact)
+    compare(attend, partial(attend, impl="reference"), tensors, exact)
 
 
 @pytest.mark.slow
@@ -91,11 +86,11 @@ def test_every_mapping_of_da(mapping):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("token_scale", SCALES)
-def test_every_scale_of_mtsa(token_scale):
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_scale_of_mtsa(scale):
     """The cases have the identity as scale of source2token scores."""
-    options = {"token_scale": token_scale, "source_scale": "log_sigmoid", **ONE_HEAD}
-    check("mtsa", 40, key_padding_mask=padding_of(BATCH, 40), mask=None, **options)
+    options = {"token_scale": scale, "source_scale": "log_sigmoid", "mask": None}
+    check("mtsa", 40, key_padding_mask=padding_of(BATCH, 40), **options, **ONE_HEAD)
 
 
 @pytest.mark.slow
@@ -168,10 +163,11 @@ def test_no_number_in_the_keys_of_padding_reaches_the_output(name, number):
 
 def test_das_coefficients_at_their_bound():
     change = {"distance_weight": lambda weight: weight.fill_(30.0)}
-    options = {"mapping": "exponential", "sigmoid_shift": None}
-    attend, tensors = call("da", 20, change=change, **options)
-    expected = attend(*(tensor.double() for tensor in tensors), impl="reference")
-    output = attend(*tensors)
+    attend, tensors = call("da", 20, change=change, mapping="exponential", sigmoid_shift=None)
+    output, expected = (
+        attend(*tensors),
+        attend(*map(torch.Tensor.double, tensors), impl="reference"),
+    )
     torch.testing.assert_close(output.double(), expected, rtol=1e-4, atol=1e-4)
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
@@ -183,8 +179,8 @@ def test_mtsa_returns_the_value_of_a_lone_key_with_a_low_score():
     torch.testing.assert_close(attend(*tensors), tensors[2])
 
 
-@pytest.mark.parametrize("token_scale", ["log_sigmoid", "identity"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("token_scale", SCALES)
+@pytest.mark.parametrize("dtype", [BRAIN, SINGLE])
 def test_gradients_of_mtsa_are_finite_where_all_weights_are_at_their_least(dtype, token_scale):
     """A key that no query sees is far above all others, and the scores of pairs far below zero.
 
@@ -192,12 +188,10 @@ def test_gradients_of_mtsa_are_finite_where_all_weights_are_at_their_least(dtype
     """
     attend, tensors = call("mtsa", 20, dtype=dtype)
     with torch.no_grad():
-        tensors[0].fill_(30.0)
-        tensors[1].fill_(-30.0)
-        tensors[3].fill_(-200.0)
+        for index, number in ((0, 30.0), (1, -30.0), (3, -200.0)):
+            tensors[index].fill_(number)
         tensors[3][:, :, -1] = 200.0
-    past = torch.ones(20, 20, dtype=torch.bool).tril(-1)
-    mask = torch.zeros(20, 20).masked_fill(~past, -torch.inf).to(DEVICE)
+    mask = torch.full((20, 20), -torch.inf, device=DEVICE).triu()  # of the past
     output = attend(*tensors, mask=mask, token_scale=token_scale)
     scaled = (2.0**15 * output.float()).sum()
     for gradient in torch.autograd.grad(scaled, tensors):
