@@ -9,17 +9,14 @@ PyTorch's attention without a mask ("plain"), on a GPU by FlashAttention-2 and b
 on a GPU, is the peak of a pass beyond its inputs.
 
 tiles: search for the kernels' best tiles, one pass after the other. A choice must reproduce the
-reference. The fastest over all lengths is stored in --table under the GPU's name. The kernels read
-`TABLE` in fairseq_posattn/attention/kernels/tiles.py.
+reference. The kernels read `TABLE` in fairseq_posattn/attention/kernels/tiles.py.
 """
 
 import itertools
-import json
 import statistics
 import sys
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import machine
 import torch
@@ -28,7 +25,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.common.files import write_json
 
 IMPLEMENTATIONS = ["reference", "sdpa", "triton"]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
@@ -172,14 +168,13 @@ def try_tiles(name, tiles, arguments):
 
 
 def measure_tiles(arguments):
-    """Yield a row for each choice with correct results, and store the fastest tiles."""
+    """Yield a row for each choice with correct results."""
     from fairseq_posattn.attention.kernels.tiles import Tile, Tiles, block_of, tiles_of
 
-    dtype, fastest = getattr(torch, arguments.dtype), {}
     device = torch.empty(0, device=arguments.device).device  # with its number
     for name in arguments.mechanisms:
         kind = f"{KERNELS[name]} {arguments.dtype} {block_of(arguments.features, 128)}"
-        rows = []
+        dtype, rows = getattr(torch, arguments.dtype), []
         tiles = tiles_of(KERNELS[name], device, dtype, arguments.features)
         for part, choices in CHOICES.items():
             for size, *options in choices[: arguments.choices]:
@@ -190,11 +185,6 @@ def measure_tiles(arguments):
                     yield rows[-1]
             if rows:  # the next pass is tried with the best so far
                 tiles = Tiles(**best(rows)[0]["tiles"])
-                fastest[kind] = list(tiles)
-    path = Path(arguments.table)
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known.setdefault(machine.describe(arguments)["device"], {}).update(fastest)
-    write_json(path, known, indent=2)
 
 
 def best(rows):
@@ -232,7 +222,6 @@ OPTIONS_OF_TILES = {
     "lengths": ([512, 2048], "positions"),
     **SIZES,
     "choices": (int, "number of choices to try for each pass (default: all)"),
-    "table": ("tiles.json", "file to store the tiles in"),
 }
 BENCHMARKS = {
     "": machine.Benchmark(OPTIONS, measure, tables, SETTINGS),

@@ -30,7 +30,7 @@ LEAST, RESERVE = 15, 5
 TESTS = "-m pytest -q -p no:cacheprovider tests/attention/"
 ON_GPU = "--json {json} --device cuda"
 ATTENTION = f"benchmarks/attention.py {ON_GPU} --implementations reference sdpa triton auto"
-TILES = f"benchmarks/attention.py tiles {ON_GPU} --table {{folder}}/tiles.json --mechanisms"
+TILES = f"benchmarks/attention.py tiles {ON_GPU} --mechanisms"
 POSITIONS = "rope alibi t5 kerple fire cope forget tener gaussian"
 # Pairs of models with the sentences that make up some 4,096 tokens.
 PAIRS = {"dman_iwslt_de_en": 157, "dman_wmt_en_de": 136, "dman_summarization": 8}
@@ -46,7 +46,7 @@ def steps_of(pair: str) -> dict[str, str]:
 
 
 # The parts, most informative first: the arguments of Python by the name of the step, which is the
-# stem of its result file, ``{json}``, and of its log in ``{folder}``.
+# stem of its result file, ``{json}``, and of its log.
 PARTS = {
     "kernels": {
         "kernels": f"{TESTS}test_kernels.py tests/attention/test_fused.py "
@@ -131,7 +131,7 @@ def run(step: Step, folder: Path, seconds: float) -> str:
     if seconds < LEAST:
         return "not started, no time left"
     limit, start = min(60 * step.minutes, seconds), time.monotonic()
-    command = [part.format(json=result, folder=folder) for part in step.command]
+    command = [part.format(json=result) for part in step.command]
     with log.open("w", encoding="utf-8") as output:
         print("+", *command, file=output, flush=True)
         streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}

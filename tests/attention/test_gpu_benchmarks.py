@@ -44,8 +44,8 @@ def test_parts_run_and_are_not_run_again(tmp_path):
     """The search of tiles, and a dry run of a recipe."""
     require_kernels()
     assert rehearse(tmp_path, "multi30k", "tiles") == ["multi30k", "tiles"]
-    table = json.loads((tmp_path / "gpu" / "tiles.json").read_text())
-    assert [list(kinds) for kinds in table.values()] == [["distance_scores float16 16"]]
+    report = json.loads((tmp_path / "gpu" / "tiles_dman_float16_128.json").read_text())
+    assert {row["kind"] for row in report["rows"]} == {"distance_scores float16 16"}
     assert "fairseq-train" in (tmp_path / "gpu" / "multi30k.log").read_text()
 
 
