@@ -43,9 +43,12 @@ def describe(arguments: argparse.Namespace) -> dict:
     on_gpu = getattr(arguments, "device", "cpu") == "cuda"
     return {
         "device": torch.cuda.get_device_name() if on_gpu else processor(),
-        **{"threads": torch.get_num_threads(), "clock": "wall" if on_gpu else "processor"},
-        **{"dtype": getattr(arguments, "dtype", "float32"), "linear": library()},
-        **{"torch": torch.__version__, "python": platform.python_version()},
+        "threads": torch.get_num_threads(),
+        "clock": "wall" if on_gpu else "processor",
+        "dtype": getattr(arguments, "dtype", "float32"),
+        "linear": library(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
 
@@ -91,9 +94,8 @@ def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
     torch.manual_seed(1)
     report = {"benchmark": f"{Path(sys.argv[0]).stem} {name}".strip()}
     report |= benchmark.describe(arguments)
-    report |= {setting: getattr(arguments, setting) for setting in benchmark.settings} | {
-        "rows": []
-    }
+    report |= {setting: getattr(arguments, setting) for setting in benchmark.settings}
+    report["rows"] = []
     for row in benchmark.measure(arguments):
         report["rows"].append(row)
         if arguments.json:
