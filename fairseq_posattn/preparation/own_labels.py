@@ -4,7 +4,7 @@ import json
 import math
 import unicodedata
 from argparse import ArgumentParser, Namespace
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -142,30 +142,26 @@ def read(archive: Archive, options: Namespace) -> Readers:
         labels.update(options.template.labels)
         problem = f"is no class of {options.template}; correct it, or prepare without --like"
 
-    def checked(path: Path) -> Iterator[Example]:
-        for example in examples(path, options):
-            if labels and example.label not in labels:
-                forms = {unicodedata.normalize(form, str(example.label)) for form in ("NFC", "NFD")}
+    def check(path: Path) -> list[tuple[str | None, int]]:
+        """Return class and identity of each example; warn if some are not composed."""
+        keys, decomposed = [], 0
+        for label, inputs, location, _ in examples(path, options):
+            if labels and label not in labels:
+                forms = {unicodedata.normalize(form, str(label)) for form in ("NFC", "NFD")}
                 why = f"has another Unicode form in the classes; convert both files by {to_nfc}"
-                label = f"{example.location}: the label {example.label!r}"
-                raise UsageError(f"{label} {why if forms & labels else problem}")
-            yield example
-
-    def checked_form(path: Path) -> Iterator[Example]:
-        """Yield the examples of a file; warn at the end if some are not composed."""
-        number = decomposed = 0
-        for example in checked(path):
-            number += 1
-            decomposed += not all(unicodedata.is_normalized("NFC", text) for text in example.inputs)
-            yield example
+                why = why if forms & labels else problem
+                raise UsageError(f"{location}: the label {label!r} {why}")
+            decomposed += not all(unicodedata.is_normalized("NFC", text) for text in inputs)
+            keys.append((label, held_out.identity(*inputs)))
         if decomposed:
             say(
-                f"warning: {path}: {decomposed:,} of {number:,} texts are not in Unicode's "
+                f"warning: {path}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
                 "composed form, NFC, and equal text in two forms is different text to a model: "
                 f"convert the file, and later the text for posattn predict, by {to_nfc}"
             )
+        return keys
 
-    keys = [(e.label, held_out.identity(*e.inputs)) for e in checked_form(options.file)]
+    keys = check(options.file)
     labels.update(label for label, _ in keys)
     known: dict[str, str] = {}
     for label in sorted(map(str, labels)):
@@ -174,13 +170,14 @@ def read(archive: Archive, options: Namespace) -> Readers:
             two = f"{label} in two Unicode forms, {ascii(other)} and {ascii(label)}"
             raise UsageError(f"{options.file}: --label: has the class {two}; write it in one")
     held = {split: getattr(options, split) for split in HELD_OUT}
-    files = {s: partial(checked, path) for s, path in held.items() if isinstance(path, Path)}
-    for path in dict.fromkeys(held[split] for split in files):
-        deque(checked_form(path), maxlen=0)
+    files = {split: path for split, path in held.items() if isinstance(path, Path)}
+    for path in dict.fromkeys(files.values()):
+        check(path)
     sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}
     training = partial(examples, options.file, options)
     divided = held_out.divided(training, keys, options.seed, sizes, options.file)
-    return {split: divided.get(split) or files[split] for split in SPLITS}
+    given = {split: partial(examples, path, options) for split, path in files.items()}
+    return {split: (divided | given)[split] for split in SPLITS}
 
 
 def examples(path: Path, options: Namespace) -> Iterator[Example]:

@@ -31,17 +31,17 @@ BY_TEXT = f"{FEWEST:,} to {MOST:,} by the size of the training text"  # the defa
 
 Lines = Callable[[], Iterator[str]]  # yields the training text each time
 
+# Of the text files in subwords of each kind.
+PREFIXES = {"subword_nmt": "bpe.", "sentencepiece": "spm.", "wordpiece": "wordpiece."}
+
 
 class Subwords:
     """Subwords that are learned from text."""
 
-    prefix = ""  # of the segmented text files
-    files: tuple[str, ...]  # learned files, in the folder of the text
+    kind: str | None
+    files: tuple[str, ...]  # learned files, in the folder of the text; the codes first
     settings: dict[str, Any]  # the options that affect them
     lower = accents = False  # text is not lowercased
-
-    def __init__(self, options: Namespace) -> None:
-        raise NotImplementedError
 
     def learn(self, lines: Lines, folder: Path) -> None:
         """Write :attr:`files` to a folder; ``lines()`` yields the training text each time."""
@@ -49,7 +49,8 @@ class Subwords:
 
     def encoder(self, folder: Path) -> Callable[[str], str]:
         """Return a function that splits a line by the files learned in ``folder``."""
-        raise NotImplementedError
+        path = folder / self.files[0]
+        return plain_text.encoder_of(self.kind, path, not self.lower, self.accents)
 
     def vocabulary(self, folder: Path) -> list[str]:
         """Return all subwords, without special symbols."""
@@ -59,17 +60,13 @@ class Subwords:
 class BytePairs(Subwords):
     """Byte-pair encoding of tokenized text."""
 
-    prefix = "bpe."
-    files = ("bpe.codes",)
+    kind, files = "subword_nmt", ("bpe.codes",)
 
     def __init__(self, options: Namespace) -> None:
         self.settings = {"operations": options.bpe_operations or USUAL_MERGES}
 
     def learn(self, lines: Lines, folder: Path) -> None:
         subwords.learn_bpe(lines(), self.settings["operations"], folder / self.files[0])
-
-    def encoder(self, folder: Path) -> Callable[[str], str]:
-        return subwords.BytePairEncoder(folder / self.files[0])
 
 
 class SentencePieces(Subwords):
@@ -79,8 +76,7 @@ class SentencePieces(Subwords):
     are split into bytes.
     """
 
-    prefix = "spm."
-    files = ("spm.model", "spm.vocab")
+    kind, files = "sentencepiece", ("spm.model", "spm.vocab")
 
     def __init__(self, options: Namespace) -> None:
         self.settings = {"vocabulary_size": options.vocabulary_size}
@@ -116,9 +112,6 @@ class SentencePieces(Subwords):
             character_coverage=0.9995 if BYTES + alphabet < size < RICH * alphabet else 1.0,
         )
 
-    def encoder(self, folder: Path) -> Callable[[str], str]:
-        return subwords.SentencePieceEncoder(folder / self.files[0])
-
     def vocabulary(self, folder: Path) -> list[str]:
         known = [line.partition("\t")[0] for line in file_lines(folder / self.files[1])]
         return [subword for subword in known if subword not in SPECIAL]
@@ -127,8 +120,7 @@ class SentencePieces(Subwords):
 class WordPieces(Subwords):
     """BERT's WordPiece, with a learned or a given vocabulary."""
 
-    prefix = "wordpiece."
-    files = ("vocab.txt",)
+    kind, files = "wordpiece", ("vocab.txt",)
 
     def __init__(self, options: Namespace) -> None:
         self.vocabulary_file, self.cased = options.wordpiece_vocabulary, options.cased
@@ -151,9 +143,6 @@ class WordPieces(Subwords):
             path = folder / self.files[0]
             subwords.learn_wordpiece(sample, size, self.cased, path, self.accents)
 
-    def encoder(self, folder: Path) -> Callable[[str], str]:
-        return subwords.WordPieceEncoder(folder / self.files[0], self.cased, self.accents)
-
     def vocabulary(self, folder: Path) -> list[str]:
         known = subwords.read_vocabulary(folder / self.files[0])
         return [subword for subword in known if subword not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
@@ -162,7 +151,7 @@ class WordPieces(Subwords):
 class GptSubwords(Subwords):
     """The subwords of a GPT, whose files are in a folder."""
 
-    files = (gpt.TOKENIZER,)
+    kind, files = gpt.SUBWORDS, (gpt.TOKENIZER,)
 
     def __init__(self, options: Namespace) -> None:
         for flag in ("--glove", "--min-count", "--cased"):
@@ -175,15 +164,12 @@ class GptSubwords(Subwords):
     def learn(self, lines: Lines, folder: Path) -> None:
         self.tokenizer.save(str(folder / self.files[0]))
 
-    def encoder(self, folder: Path) -> Callable[[str], str]:
-        return gpt.splitter(folder / self.files[0])
-
     def vocabulary(self, folder: Path) -> list[str]:
         numbers = self.tokenizer.get_vocab()
         return sorted(numbers, key=numbers.get)
 
 
-KINDS: dict[str, type[Subwords]] = {
+KINDS: dict[str, Callable[[Namespace], Subwords]] = {
     "subword_nmt": BytePairs,
     "sentencepiece": SentencePieces,
     "wordpiece": WordPieces,
@@ -196,7 +182,7 @@ class ModelSubwords(Subwords):
 
     def __init__(self, template: Template) -> None:
         self.template, codes = template, template.codes
-        self.prefix, self.files = prefix_of(template.rules.subwords), (codes.name,) if codes else ()
+        self.kind, self.files = template.rules.subwords, (codes.name,) if codes else ()
         self.settings = {"like": template.digest()}
         self.lower, self.accents = template.rules.lower, template.rules.accents
 
@@ -210,11 +196,13 @@ class ModelSubwords(Subwords):
 
 def prefix_of(kind: str | None) -> str:
     """Return the prefix of text files in subwords of a kind."""
-    return KINDS[kind].prefix if kind else ""
+    return PREFIXES.get(str(kind), "")
 
 
-def subwords_of(kind: str, options: Namespace) -> Subwords:
-    """Return the subwords of a kind, those of the model with ``--like``."""
+def subwords_of(kind: str | None, options: Namespace) -> Subwords | None:
+    """Return the subwords of a kind, if any; those of the model with ``--like``."""
+    if kind is None:
+        return None
     return ModelSubwords(options.template) if options.template else KINDS[kind](options)
 
 

@@ -114,16 +114,19 @@ def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
     if path is None:
         return str
     try:
-        if rules.subwords == "subword_nmt":
-            with redirect_stderr(StringIO()):  # it prints two lines about a damaged file and exits
-                return BytePairEncoder(path)
-        if rules.subwords == "sentencepiece":
-            return SentencePieceEncoder(path)
-        if rules.subwords == "wordpiece":
-            return WordPieceEncoder(path, rules.cased or not rules.lower, rules.accents)
-        return gpt.splitter(path)
+        with redirect_stderr(StringIO()):  # subword-nmt prints two lines and exits
+            return encoder_of(rules.subwords, path, rules.cased or not rules.lower, rules.accents)
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
+
+
+def encoder_of(kind: str | None, path: Path, cased: bool, accents: bool) -> Callable[[str], str]:
+    """Return a function from words to subwords by a codes file; the rest is for WordPiece."""
+    if kind == "wordpiece":
+        return WordPieceEncoder(path, cased, accents)
+    if kind == "sentencepiece":
+        return SentencePieceEncoder(path)
+    return BytePairEncoder(path) if kind == "subword_nmt" else gpt.splitter(path)
 
 
 def plain_word(rules: Manifest | None) -> Callable[[str], str]:

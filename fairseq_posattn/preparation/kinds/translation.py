@@ -1,7 +1,6 @@
 """Preparation of translations and summaries, from published files to binarized data.
 
-The text folder holds ``{train,valid,test}.{source,target}``, ``clean.train.*`` if pairs are cleaned
-in words, the subword model, and all text in subwords with the prefix of its kind.
+``text/`` has the splits, ``clean.train.*`` if pairs are cleaned in words, and all in subwords.
 """
 
 import shlex
@@ -17,7 +16,7 @@ from typing import Any
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import binarize, report, round_trip
+from fairseq_posattn.preparation import binarize, report, round_trip, segmentation
 from fairseq_posattn.preparation.corpus import (
     SIDES,
     SPLITS,
@@ -29,7 +28,6 @@ from fairseq_posattn.preparation.corpus import (
 from fairseq_posattn.preparation.like import unknown_tokens
 from fairseq_posattn.preparation.parallel import Pair, map_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline import Preparation
-from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, Subwords, subwords_of
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.vectors import Vectors
 from fairseq_posattn.text.lines import file_lines
@@ -54,8 +52,9 @@ def add_summarization_options(corpus: SummarizationCorpus, parser: ArgumentParse
     about = "wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
     about += "--cased; sentencepiece: of the unchanged text (default: %(default)s)"
     parser.add_argument("--subwords", choices=kinds, default=corpus.subwords, help=about)
-    size, usual = "subwords to learn on texts and summaries together", 30_000
-    add_count(parser, "--vocabulary-size", usual if corpus.recipe else None, size, BY_TEXT)
+    usual = 30_000 if corpus.recipe else None
+    size = "subwords to learn on texts and summaries together"
+    add_count(parser, "--vocabulary-size", usual, size, segmentation.BY_TEXT)
     vocabulary = (
         "with --subwords wordpiece: use this vocabulary, one subword a line, such as BERT's "
         "vocab.txt, as the published models do (default: learn one)"
@@ -65,7 +64,7 @@ def add_summarization_options(corpus: SummarizationCorpus, parser: ArgumentParse
     parser.add_argument("--cased", action="store_true", help=cased)
     parser.set_defaults(strip_accents=corpus.recipe is not None)
     most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
-    add_count(parser, "--max-pieces", MOST_PIECES, most)
+    add_count(parser, "--max-pieces", segmentation.MOST_PIECES, most)
     corpus.add_options(parser)
 
 
@@ -80,12 +79,12 @@ class PairPreparation(Preparation):
             if flags and corpus.subwords != "wordpiece":
                 raise UsageError(f"{flags[0]}: needs --subwords wordpiece; add that, or remove it")
         super().__init__(corpus, options)
-        self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
+        self.kind = kind = segmentation.subwords_of(corpus.subwords, options)
         self.joined = not getattr(options, "separate_dictionaries", False)
         self.downloads = options.dest / "download"
         self.most: int | None = getattr(options, "max_pieces", None)  # subwords of a line
         self.splits, self.sides = corpus.splits(options), corpus.sides
-        self.prefix, self.is_own = kind.prefix if kind else "", corpus.recipe is None
+        self.prefix, self.is_own = segmentation.prefix_of(corpus.subwords), corpus.recipe is None
         raw = [f"{name}.{side}" for side in self.sides for name in ("test", "text/sample")]
         self.texts = [*self._files("", self.splits), *(raw if self.is_own else ())]
         self.described = {"lower": corpus.lower, "joined": self.joined}
@@ -124,7 +123,7 @@ class PairPreparation(Preparation):
             files = [f"text/{name}" for name in kind.files]
             stages.run("learning subwords", files, learn, **kind.settings)
             limits = {"longest": corpus.longest, "ratio": corpus.ratio}
-            outputs = self._files(kind.prefix, self.splits)
+            outputs = self._files(self.prefix, self.splits)
             stages.run("subwords", outputs, split, max_pieces=self.most, **limits)
 
     def _files(self, prefix: str, splits: Sequence[str]) -> list[str]:
@@ -138,11 +137,11 @@ class PairPreparation(Preparation):
         pairs = (pair for pair in self._pairs(work, "train") if is_clean(pair, longest, ratio))
         write_pairs(pairs, work / "text/clean.train", self.sides)
 
-    def _learn(self, kind: Subwords, train: str, work: Path) -> None:
+    def _learn(self, kind: segmentation.Subwords, train: str, work: Path) -> None:
         files = [work / name for name in self._files("", [train])]
         kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work / "text")
 
-    def _split(self, kind: Subwords, train: str, work: Path) -> None:
+    def _split(self, kind: segmentation.Subwords, train: str, work: Path) -> None:
         longest, ratio = self.corpus.longest, self.corpus.ratio
         encoder = kind.encoder(work / "text")
         for split in self.splits:
@@ -153,7 +152,7 @@ class PairPreparation(Preparation):
             if self.most is not None:
                 fix = "" if self.template else ": raise --max-pieces"  # the model decides it
                 pairs = _cut(pairs, self.most, split, self.sides, fix)
-            write_pairs(pairs, work / f"text/{kind.prefix}{split}", self.sides)
+            write_pairs(pairs, work / f"text/{self.prefix}{split}", self.sides)
 
     def binarize(self, work: Path) -> None:
         source, target = self.sides
