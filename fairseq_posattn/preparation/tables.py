@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -87,18 +86,13 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[An
 
 
 def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str], Path], Rows]:
-    """Return the reader of a table, by its suffix, its first line and its quotation marks.
-
-    The delimiter is that of the suffix, or the first other by which line 1 has the columns.
-    """
-    delimiter = FORMATS[file_suffix(path).lower()]
-    if delimiter is None:
+    """Return the reader of a table, split as its suffix says or as line 1 has the columns."""
+    usual = FORMATS[file_suffix(path).lower()]
+    if usual is None:
         return _json_rows
-    first = in_form(next(text_lines(path)), "nfc")
-    for candidate in (delimiter, *DELIMITERS):
-        if {*columns} <= {name.strip(' "') for name in first.split(candidate)}:
-            delimiter = candidate
-            break
+    first, needed = in_form(next(text_lines(path)), "nfc"), {*columns}
+    fit = (d for d in (usual, *DELIMITERS) if needed <= {n.strip(' "') for n in first.split(d)})
+    delimiter = next(fit, usual)
     dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": f"{delimiter} " in first}
     if delimiter == "\t" and not _is_quoted(path, open_file(path).fingerprint()):
         dialect["quoting"] = csv.QUOTE_NONE
@@ -109,10 +103,9 @@ def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str
 def _is_quoted(path: Path, state: str) -> bool:
     """Return whether a table with tabs has fields in quotation marks, as csv writers make them.
 
-    Programs that quote all fields quote the first line's, too. Otherwise they are ordinary
-    characters if a field has some without being in quotation marks as a whole, and if no field
-    needs them: neither for a tab, a line break or an inner quotation mark, nor, as in
-    spreadsheets, for a comma.
+    Programs that quote all fields quote the first line's, too. Otherwise marks are ordinary
+    characters if some field has them within, or if no field needs them: neither for a tab, a line
+    break or an inner mark, nor, as in spreadsheets, for a comma.
     """
     quoted = plain = 0
     tabs: set[int] = set()
@@ -159,10 +152,7 @@ def _table_rows(
     for location, row in csv_rows(lines, path, delimiter=delimiter, **dialect):
         if header is None:
             header = [cell.strip() for cell in row]
-            for name in columns:
-                if header.count(name) > 1:
-                    count = header.count(name)
-                    raise UsageError(f"{location}: {count} columns are called {name!r}; rename one")
+            _check_names(location, header, columns)
         elif len(row) == len(header):
             yield location, dict(zip(header, row, strict=True))
         elif row:
@@ -199,9 +189,7 @@ def parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
     try:
         with ParquetFile(stream) as parquet:
             names = parquet.schema_arrow.names
-            for column in columns:
-                if (number := names.count(column)) > 1:
-                    raise UsageError(f"{name}: {number} columns are called {column!r}; rename one")
+            _check_names(name, names, columns)
             is_flat = {*columns} <= {*names}
             batches = parquet.iter_batches(1000, columns=list(columns) if is_flat else None)
             rows = (row for batch in batches for row in batch.to_pylist())
@@ -222,6 +210,11 @@ def _row(location: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the values of a JSON object by name; JSON readers would take the last of two."""
     row = dict(pairs)
     if len(row) < len(pairs):
-        ((name, number),) = Counter(name for name, _ in pairs).most_common(1)
-        raise UsageError(f"{location}: {number} values are called {name!r}; rename one")
+        _check_names(location, [name for name, _ in pairs], row)
     return row
+
+
+def _check_names(location: object, names: Sequence[str], used: Iterable[str]) -> None:
+    for name in used:
+        if (number := names.count(name)) > 1:
+            raise UsageError(f"{location}: {number} columns are called {name!r}; rename one")

@@ -92,10 +92,11 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
         ("t.csv", "x,x,en,de\n1,2,a,b\n", [("a", "b")]),  # two others of one name
         ("t.tsv", "en,x\tde\na\tb\n", "t.tsv:2: no column 'en'; choose from 'en,x', 'de'"),
         ("t.tsv", "en,de\na,b,c\n", "t.tsv:2: 3 fields in a table of 2 columns; put quotation"),
+        ("t.tsv", "en\tde\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
         ("t.csv", "en,de, en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.json", '{"id": 1, "translation": {"en": "a", "de": "b"}}\n', [("a", "b")]),
         ("t.jsonl", '\n{"translation": "x", "de": "b", "en": "a"}\n', [("a", "b")]),
-        ("t.jsonl", '{"en": "a", "de": "b", "en": "c"}\n', "t.jsonl:1: 2 values are called 'en'"),
+        ("t.jsonl", '{"en": "a", "de": "b", "en": "c"}\n', "t.jsonl:1: 2 columns are called 'en'"),
     ],
 )
 def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, expected):
