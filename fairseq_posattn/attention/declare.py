@@ -209,10 +209,10 @@ def attention(
 
         @functools.wraps(equation)
         def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Attended:
-            given = {**dict(zip(positional, args, strict=False)), **kwargs}
-            arguments, number = {**defaults, **given}, len(args) + len(kwargs)
+            named = {**dict(zip(positional, args, strict=False)), **kwargs}
+            arguments, number = {**defaults, **named}, len(args) + len(kwargs)
             # Sets alone: PyTorch 2.11 cannot compile a comparison with a view of keys.
-            if len(given) < number or not required <= set(arguments) <= known:
+            if len(named) < number or not required <= set(arguments) <= known:
                 signature.bind(*args, **kwargs)  # raises TypeError for anything but an option
                 unknown = min(arguments.keys() - known)
                 raise TypeError(f"{equation.__name__} has no argument {unknown!r}")

@@ -176,8 +176,8 @@ def read(archive: Archive, options: Namespace) -> Readers:
     sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}
     training = partial(examples, options.file, options)
     divided = held_out.divided(training, keys, options.seed, sizes, options.file)
-    given = {split: partial(examples, path, options) for split, path in files.items()}
-    return {split: (divided | given)[split] for split in SPLITS}
+    readers = {split: partial(examples, path, options) for split, path in files.items()}
+    return {split: (divided | readers)[split] for split in SPLITS}
 
 
 def examples(path: Path, options: Namespace) -> Iterator[Example]:

@@ -124,8 +124,8 @@ class Plan(ABC):
             return Tuning(row)
         flags, all_updates = self._trial(row, 1, dataset).values["train"], options.flags
         # Packaged tables with it validate once in a trial, whose folder keeps its name.
-        given = flags.split() if self.recipe.custom else options.flags
-        if value_of(given, "--patience"):
+        chosen = flags.split() if self.recipe.custom else options.flags
+        if value_of(chosen, "--patience"):
             all_updates += ("--patience", "-1")
 
         def run_of(rated: Row, seed: int) -> Run:

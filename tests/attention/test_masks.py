@@ -93,7 +93,7 @@ def test_a_bank_equals_the_masks_of_any_lengths():
         masks = bank.of_distance(query_length, key_length, **CPU).matrix(torch.float64)
         assert torch.equal(masks, whole[:, -query_length:])
     copies = bank, copy.deepcopy(bank), pickle.loads(pickle.dumps(bank))
-    first, *others = (one.of_distance(4, 4, **CPU).vector for one in copies)
+    first, *others = (each.of_distance(4, 4, **CPU).vector for each in copies)
     assert all(torch.equal(other, first) for other in others)
 
 
