@@ -57,7 +57,7 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
 def text_of(line: str) -> str:
     """Return the text of a line, which may be of ``posattn translate --json``."""
     with suppress(ValueError, RecursionError):
-        if line.startswith('{"text": ') and (row := json.loads(line)).keys() >= {"hypotheses"}:
+        if line.startswith('{"') and (row := json.loads(line)).keys() >= {"text", "hypotheses"}:
             return str(row["text"])
     return line
 

@@ -93,9 +93,10 @@ def test_plain_files_are_read_line_by_line(write):
 
 def test_lines_of_translate_json_have_the_text(write):
     lines = [Translation((Hypothesis(text, -0.5, ""),)).as_json() for text in ("Größe .", "b")]
+    lines.append('{"hypotheses":[],"text":"c"}')  # as jq -cS writes it
     text = "\n".join([*lines, Translation().as_json(), '{"text": 1}', ""])
-    pairs = from_files(write("hyp", text), write("ref", "A\nB\nC\nD\n"))
-    assert pairs.hypotheses == ["Größe .", "b", "", '{"text": 1}']
+    pairs = from_files(write("hyp", text), write("ref", "A\nB\nC\nD\nE\n"))
+    assert pairs.hypotheses == ["Größe .", "b", "c", "", '{"text": 1}']
 
 
 @pytest.mark.parametrize(
