@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +24,7 @@ from torch import Tensor
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import locked
+from fairseq_posattn.common.files import locked, unfinished_folder
 from fairseq_posattn.compat.patching import Function, around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.languages import code_of
@@ -232,13 +231,13 @@ def load_archive_file(archive_file: str) -> str | None:
         note = Path(parent, f".{name}.state")
         if not (os.path.isdir(folder) and note.is_file() and note.read_text() == state):
             note.unlink(missing_ok=True)
-            _unpack_into(folder, path, parent)
+            _unpack_into(folder, path)
             note.write_text(state)
     return folder
 
 
-def _unpack_into(folder: str, path: str, parent: str) -> None:
-    with tempfile.TemporaryDirectory(dir=parent) as temporary:
+def _unpack_into(folder: str, path: str) -> None:
+    with unfinished_folder(Path(os.path.abspath(folder))) as temporary:
         content = os.path.join(temporary, "content")
         os.mkdir(content)
         unpack_tar(path, content)

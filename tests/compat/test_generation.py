@@ -218,13 +218,15 @@ def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, top):
     members = {f"{top}model.pt": b"weights", f"{top}dict/a.txt": b"a 1\n"}
     path = archive(tmp_path / f"model.tar.{ending}", members, f"w:{ending}")
     whole = path.read_bytes()
+    stale = tmp_path / f".{path.name}.unpacked.abcdefgh.part"
+    (stale / "content").mkdir(parents=True)  # of a killed process
     for _ in range(2):
         folder = Path(file_utils.load_archive_file(str(path)))
         assert str(folder) == f"{path}.unpacked"
         assert (folder / "model.pt").read_bytes() == b"weights"
         assert (folder / "dict" / "a.txt").read_bytes() == b"a 1\n"
     assert path.read_bytes() == whole
-    assert visible(tmp_path) == [path.name, f"{path.name}.unpacked"]
+    assert visible(tmp_path) == [path.name, f"{path.name}.unpacked"] and not stale.exists()
     for content, age in ((b"new", -10), (b"old", 1000)):  # seconds before the first archive
         archive(path, {"m/model.pt": content}, f"w:{ending}")
         os.utime(path, (folder.stat().st_mtime - age,) * 2)
