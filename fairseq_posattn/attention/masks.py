@@ -28,6 +28,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -165,7 +166,8 @@ def check_mask(impl: str, arguments: Arguments) -> None:
         raise ValueError(f"mask is {mask.dtype}; it must be float: 0, -inf or a penalty")
 
 
-CachedMasks = tuple[DistanceMask, dict[tuple[int, int], DistanceMask]]
+# Masks of the longest sentence, those of other lengths, and what they replaced.
+CachedMasks = tuple[DistanceMask, dict[tuple[int, int], DistanceMask], Any]
 
 
 class MaskBank:
@@ -178,8 +180,7 @@ class MaskBank:
         self.names = [name.strip() for name in names]
         for name in self.names:
             looks_ahead(name)  # checks it
-        # Masks of the longest sentence, and those of other lengths; replaced together, because
-        # threads may share a model.
+        # Replaced together, because threads may share a model.
         self._cached = self._of_longest(1, torch.device("cpu"))
 
     @classmethod
@@ -197,10 +198,12 @@ class MaskBank:
             vector = self._at(signed_distances(query_length, key_length, device))
             return DistanceMask(vector, self._cached[0].reach, query_length, key_length)
         lengths = query_length, key_length
-        whole, masks = self._cached
+        whole, masks, _ = self._cached
         longest = max(*lengths, whole.key_length)
         if longest > whole.key_length or whole.vector.device != device:
-            whole, masks = self._cached = self._of_longest(longest, device)
+            # CUDA graphs read the masks of earlier batches where these are in memory.
+            before = self._cached if whole.vector.device == device else None
+            whole, masks, _ = self._cached = self._of_longest(longest, device, before)
         mask = None if is_traced() else masks.get(lengths)
         if mask is None:
             longest = whole.key_length
@@ -211,7 +214,7 @@ class MaskBank:
         return mask
 
     @torch.inference_mode(False)  # training cannot save tensors made in inference mode
-    def _of_longest(self, length: int, device: Device) -> CachedMasks:
+    def _of_longest(self, length: int, device: Device, before: Any = None) -> CachedMasks:
         longest = 1 << (length - 1).bit_length()
         distances = signed_distances(longest, longest, device)
         vectors = self._at(distances)  # [K, 2N-1]
@@ -219,7 +222,7 @@ class MaskBank:
         least = distances.where(seen, longest).amin(-1)
         greatest = distances.where(seen, -longest).amax(-1)
         reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
-        return DistanceMask(vectors, reach, longest, longest), {}
+        return DistanceMask(vectors, reach, longest, longest), {}, before
 
     def _at(self, distances: Tensor) -> Tensor:
         return torch.stack([_at_distances(name, distances) for name in self.names])  # [K, n]

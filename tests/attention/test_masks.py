@@ -1,11 +1,14 @@
 import copy
 import pickle
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from math import inf, log
 
 import pytest
 import torch
+from kernel_checks import require_kernels
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.masks import MaskBank, looks_ahead, mask_by_name
@@ -107,6 +110,28 @@ def test_threads_share_a_bank():
             masks = list(threads.map(partial(bank.of_distance, **CPU), lengths, lengths))
         for mask, right in zip(masks, expected, strict=True):
             assert torch.equal(mask.vector, right.vector)
+
+
+def test_masks_of_shorter_sentences_stay_in_memory():
+    """CUDA graphs of earlier batches read them."""
+    bank = MaskBank(["past"])
+    shorter = weakref.ref(bank.of_distance(4, 4, **CPU))
+    bank.of_distance(400, 400, **CPU)
+    assert shorter() is not None
+
+
+def test_a_cuda_graph_shares_no_arguments_of_kernels(monkeypatch):
+    """Other graphs would write to their memory."""
+    require_kernels()
+    from fairseq_posattn.attention.kernels.masks import mask_arguments
+
+    on_gpu = type("Tensor", (torch.Tensor,), {"is_cuda": True})
+    mask = MaskBank(["past"]).of_distance(4, 4, **CPU)
+    mask = replace(mask, vector=mask.vector.as_subclass(on_gpu))
+    for captures in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=captures: now)
+        mask_arguments(mask, (1, 1, 4), 4, multiplies=False)
+        assert bool(mask.prepared) != captures
 
 
 def test_a_bank_first_used_in_inference_mode_serves_training_after():

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from fairseq_posattn.attention.auto import is_capturing
 from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.launch import drawn
 from fairseq_posattn.attention.kernels.ops import Drawn
@@ -58,7 +59,9 @@ def mask_arguments(
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
     traced = is_traced()
-    prepared = {} if traced else mask.prepared
+    # Memory of a CUDA graph is used again by others.
+    is_shared = not (traced or (mask.vector.is_cuda and is_capturing()))
+    prepared = mask.prepared if is_shared else {}
     # Autograd refuses tensors made in inference mode, which compilers cannot ask for.
     kind = multiplies, not traced and torch.is_inference_mode_enabled()
     if kind not in prepared:
