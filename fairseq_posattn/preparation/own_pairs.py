@@ -49,7 +49,9 @@ SIZES = {
     "vocabulary_size": ("sentencepiece",),
 }
 # Usual suffixes that are also codes of rare languages: not inferred
-NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt|zip|zst")
+NO_LANGUAGES = re.compile(
+    "all|bpe|csv|dat|dev|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt|xml|zip|zst", re.IGNORECASE
+)
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 

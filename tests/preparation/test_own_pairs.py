@@ -128,6 +128,7 @@ def test_commands_name_the_checkpoints_of_the_current_folder(custom, train, caps
         (("a.pt_BR", "a.EN"), ("pt_BR", "EN")),
         (("a.fr", "a.src"), None),
         (("a.txt", "a.fr"), None),
+        (("a.TXT", "a.fr"), None),
         (("a.fr.zst", "a.en.zst"), None),
         (("a.zh-TW", "b.zh_TW"), None),
     ],
