@@ -96,12 +96,10 @@ class ClassificationCorpus(Corpus):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return the suffixes of the text files."""
         return (*self.inputs, "label", "score") if self.scored else (*self.inputs, "label")
 
     @property
     def parts(self) -> list[str]:
-        """Return the folders of binarized data, relative to the destination."""
         return [f"fold{k}" for k in range(FOLDS)] if self.cross_validated else ["."]
 
 

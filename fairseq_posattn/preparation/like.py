@@ -74,7 +74,6 @@ class Template:
         return None if self.path.is_dir() else self.path
 
     def text_fields(self) -> dict[str, Any]:
-        """Return the fields of the manifest on which the text depends."""
         return {name: value for name, value in asdict(self.rules).items() if name in TEXT}
 
     def digest(self, *columns: str) -> str:

@@ -61,7 +61,6 @@ class Preparation:
         raise NotImplementedError
 
     def run_stages(self, stages: Stages, glove: Vectors | None) -> None:
-        """Run the stages from text to binarized data."""
         outputs = ["dict.txt", VECTORS, COVERAGE] if glove else ["dict.txt"]
         seed, least = self.options.seed, self.options.min_count
 

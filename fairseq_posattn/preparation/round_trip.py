@@ -109,7 +109,6 @@ def _scores(back: Sequence[str], lines: Sequence[str], language: str) -> dict[st
 
 
 def report(round_trip: Mapping[str, Mapping[str, float]]) -> None:
-    """Print the shares and scores of :func:`measure`."""
     for side, scores in round_trip.items():
         print(
             f"round trip of {side}: {scores['lines']:.1%} of the lines, "

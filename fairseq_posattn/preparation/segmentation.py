@@ -195,7 +195,6 @@ class ModelSubwords(Subwords):
 
 
 def prefix_of(kind: str | None) -> str:
-    """Return the prefix of text files in subwords of a kind."""
     return PREFIXES.get(str(kind), "")
 
 
@@ -207,7 +206,6 @@ def subwords_of(kind: str | None, options: Namespace) -> Subwords | None:
 
 
 def choose_size(characters: int) -> int:
-    """Return the size of a vocabulary for a training text of so many characters."""
     return int(round(min(max(PER_ROOT * sqrt(characters), FEWEST), MOST), -2))
 
 

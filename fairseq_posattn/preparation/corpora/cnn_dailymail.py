@@ -117,7 +117,6 @@ class Stories:
                     break
 
     def read(self, split: str, names: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the pairs of a split, in the order of the names."""
         present = [name for name in names if name in self.offsets]
         if not present:
             raise UsageError(

@@ -70,7 +70,6 @@ def _find_set(archive: Archive, names: list[str], test_set: str, language: str) 
 
 
 def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
-    """Write the pairs; every 23rd clean pair of training is for validation."""
     limit, rules = options.limit, parallel.tokenizers(corpus, "train")
     tokenized = parallel.map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))

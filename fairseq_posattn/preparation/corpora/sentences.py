@@ -39,7 +39,6 @@ def read(
 
 
 def separate(archive: Archive, members: Mapping[str, str]) -> Iterator[Example]:
-    """Yield the sentences of files of one class each."""
     for member, label in members.items():
         for location, line in _lines(archive, member):
             yield Example(label, (line,), location)

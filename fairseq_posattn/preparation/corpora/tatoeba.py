@@ -40,7 +40,6 @@ def words(sentence: str) -> str:
 
 
 def split_of(english: str) -> str:
-    """Return the split of all pairs with these English words."""
     digest = hashlib.sha256(words(english).encode()).digest()
     return HELD_OUT.get(int.from_bytes(digest[:8], "big") % 100, "train")
 

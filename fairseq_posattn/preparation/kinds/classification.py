@@ -286,5 +286,4 @@ def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str])
 
 
 def read_summary(folder: Path) -> Any:
-    """Return the counts that :func:`write_examples` wrote."""
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
