@@ -17,21 +17,14 @@ from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import binarize, report, round_trip, segmentation
-from fairseq_posattn.preparation.corpus import (
-    SIDES,
-    SPLITS,
-    PairCorpus,
-    Readers,
-    SummarizationCorpus,
-    TranslationCorpus,
-)
+from fairseq_posattn.preparation.corpus import SPLITS, PairCorpus, Readers, SummarizationCorpus
 from fairseq_posattn.preparation.like import unknown_tokens
 from fairseq_posattn.preparation.parallel import Pair, map_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.vectors import Vectors
 from fairseq_posattn.text.lines import file_lines
-from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.manifest import SIDES, Manifest
 from fairseq_posattn.text.manifest import read as read_manifest
 from fairseq_posattn.text.moses import is_clean
 from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
@@ -39,7 +32,7 @@ from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 LONGEST = 1023  # tokens that fairseq's task of translation takes by default, besides the end symbol
 
 
-def add_translation_options(corpus: TranslationCorpus, parser: ArgumentParser) -> None:
+def add_translation_options(corpus: Any, parser: ArgumentParser) -> None:
     merges = "byte-pair merges, learned on both languages together"
     default = corpus.bpe_operations if corpus.recipe else None
     other = f"{corpus.bpe_operations} with subword_nmt, else see --vocabulary-size"
