@@ -33,10 +33,9 @@ class GivenLogits(nn.Module):
         return logits, None
 
 
-def build(name, num_classes, encodes_pairs=True, **options):
-    cfg = SimpleNamespace() if num_classes is None else SimpleNamespace(num_classes=num_classes)
+def build(name, num_classes, **options):
     datasets = {"valid": range(EXAMPLES), "train": range(EXAMPLES + 9)}
-    task = SimpleNamespace(cfg=cfg, datasets=datasets, encodes_pairs=encodes_pairs)
+    task = SimpleNamespace(cfg=SimpleNamespace(num_classes=num_classes), datasets=datasets)
     cfg = CRITERION_DATACLASS_REGISTRY[name](**options)
     return CRITERION_REGISTRY[name].build_criterion(cfg, task)
 
@@ -227,18 +226,15 @@ def test_l2_all_is_the_weight_decay_of_pytorchs_adam():
 
 
 @pytest.mark.parametrize(
-    ("name", "num_classes", "options", "message"),
+    ("name", "num_classes", "message"),
     [
-        ("rating_regression", 5, {}, "--num-classes 5: rating_regression predicts one"),
-        ("relatedness", 1, {}, "--num-classes 1: relatedness predicts a distribution"),
-        ("relatedness", 5, {"encodes_pairs": False}, "--criterion relatedness: is for pairs; give"),
-        ("sentence_classification", 1, {"regression_target": True}, "--regression-target: sent"),
-        ("relatedness", None, {"_name": "relatedness"}, "--criterion relatedness: is for sent"),
+        ("rating_regression", 5, "--num-classes 5: rating_regression predicts one"),
+        ("relatedness", 1, "--num-classes 1: relatedness predicts a distribution"),
     ],
 )
-def test_unsuitable_tasks_and_numbers_of_classes_are_refused(name, num_classes, options, message):
+def test_unsuitable_numbers_of_classes_are_refused(name, num_classes, message):
     with pytest.raises(UsageError, match=f"^{message}"):
-        build(name, num_classes, **options)
+        build(name, num_classes)
 
 
 @pytest.mark.parametrize("value", [True, 1])
@@ -248,8 +244,3 @@ def test_files_of_settings_may_name_the_scores(value):
     cfg.criterion.regression_target = value
     add_defaults(cfg)
     assert cfg.task.regression_target is True
-
-
-def test_a_model_without_the_head_is_refused():
-    with pytest.raises(UsageError, match="Linear has no classification head 'sentence_class"):
-        build("sentence_classification", 4)(nn.Linear(1, 1), {"net_input": {}})

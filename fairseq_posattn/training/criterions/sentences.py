@@ -85,18 +85,10 @@ class SentenceCriterion(SummedCriterion):
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
-        if not hasattr(task.cfg, "num_classes"):
-            fix = "give --task sentence_prediction or sentence_pair_prediction"
-            raise UsageError(f"--criterion {cfg._name}: is for sentences; {fix}")
         self.cfg, self.head = cfg, cfg.classification_head_name
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, number of sentences, and log, whose loss has no penalties."""
-        if self.head not in getattr(model, "classification_heads", {}):
-            tasks = "--task sentence_prediction or sentence_pair_prediction"
-            fix = f"give one of the _classifier architectures and {tasks}"
-            name = type(model).__name__
-            raise UsageError(f"{name} has no classification head {self.head!r}; {fix}")
         weight, l2 = self.cfg.language_model_weight, self.cfg.l2
         is_auxiliary = weight and model.training
         inputs = {**sample["net_input"], "classification_head_name": self.head}
@@ -162,7 +154,7 @@ class ClassificationConfig(SentenceCriterionConfig):
     """Flags of the criterion. Tasks read ``regression_target`` of any criterion."""
 
     regression_target: bool = flag(
-        False, "an error: for scores use --criterion rating_regression or relatedness"
+        False, "targets are scores: for --criterion rating_regression and relatedness"
     )
 
 
@@ -177,13 +169,6 @@ class SentenceClassification(SentenceCriterion):
             "macro_f1": (macro_f1, 2),
         }
     }
-
-    def __init__(self, cfg: Any, task: Any) -> None:
-        super().__init__(cfg, task)
-        if cfg.regression_target:
-            fix = "for scores use --criterion rating_regression or relatedness"
-            problem = "sentence_classification predicts classes"
-            raise UsageError(f"--regression-target: {problem}; {fix}")
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(logits, targets, reduction="sum")
@@ -261,6 +246,7 @@ def score_columns(name: str, columns: Tensor) -> float:
 class Relatedness(SentenceCriterion):
     """Divergence from a distribution over scores 1 to K (bits); metrics are of its mean."""
 
+    tasks = ("sentence_pair_prediction",)
     metrics = ("loss", "pearson", "spearman", "mse")
     measures_training = False
     divisor = math.log(2)
@@ -270,11 +256,6 @@ class Relatedness(SentenceCriterion):
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
-        if not getattr(task, "encodes_pairs", False):
-            raise UsageError(
-                "--criterion relatedness: is for pairs; give --task sentence_pair_prediction, or "
-                "for single sentences --criterion rating_regression --num-classes 1"
-            )
         if task.cfg.num_classes < 2:
             raise UsageError(
                 f"--num-classes {task.cfg.num_classes}: relatedness predicts a distribution over "

@@ -14,7 +14,7 @@ from fairseq.models import BaseFairseqModel
 from omegaconf import II
 from torch import Tensor, nn
 
-from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.errors import as_usage_error
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
 from fairseq_posattn.model.feed_forward import Dropout
@@ -83,10 +83,8 @@ class PosAttnRecommender(BaseFairseqModel):
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg: Any, task: Any) -> "PosAttnRecommender":
-        """Build the model; raise UsageError for invalid options, files or tasks."""
+        """Build the model; raise UsageError for invalid options or files."""
         cfg = all_options(cfg, PosAttnRecommenderConfig)
-        if not hasattr(task, "titles"):
-            raise UsageError("--arch: a recommender needs --task news_recommendation")
         return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
     def train(self, mode: bool = True) -> "PosAttnRecommender":

@@ -10,7 +10,7 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear
-from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.errors import as_usage_error
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.feed_forward import Dropout
@@ -90,12 +90,10 @@ class PosAttnTagger(LogitsModel):
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg: Any, task: Any) -> "PosAttnTagger":
-        """Build the model; raise UsageError for invalid options, files or tasks."""
+        """Build the model; raise UsageError for invalid options or files."""
         cfg = all_options(cfg, PosAttnTaggerConfig)
         if not isinstance(cfg.max_positions, int):  # there is no config of the task
             cfg.max_positions = task.max_positions()
-        if not hasattr(task, "tag_names"):
-            raise UsageError("--arch: a tagger needs --task sequence_tagging")
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused: Any) -> tuple[Tensor, None]:

@@ -8,7 +8,7 @@ from classifier_builder import build_from_config, numbered_dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model import sentence_batches
-from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
+from fairseq_posattn.training.models.recommender import AdditivePooling
 from fairseq_posattn.training.presets import ARCHITECTURES
 
 WORDS = numbered_dictionary(10)
@@ -102,11 +102,6 @@ def test_additive_pooling_is_its_equation():
     weights = torch.cat(scores).softmax(0)
     expected = sum(weight * hidden[0, row] for row, weight in enumerate(weights))
     torch.testing.assert_close(pooling(hidden, padding)[0], expected, rtol=1e-12, atol=1e-12)
-
-
-def test_a_task_without_news_is_refused():
-    with pytest.raises(UsageError, match="needs --task news_recommendation"):
-        PosAttnRecommender.build_model(SimpleNamespace(), SimpleNamespace())
 
 
 @pytest.mark.parametrize(

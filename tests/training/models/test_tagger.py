@@ -1,13 +1,10 @@
 """Taggers: published size, padding, predicate, input and initialization."""
 
-from types import SimpleNamespace
 
 import pytest
 import torch
 from classifier_builder import build_from_config, numbered_dictionary
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.models.tagger import PosAttnTagger
 from fairseq_posattn.training.presets import ARCHITECTURES
 
 SMALL = {"encoder_embed_dim": 8, "predicate_embed_dim": 8, "encoder_ffn_embed_dim": 8}
@@ -68,8 +65,3 @@ def test_start_initializes_biases_and_the_flag_that_of_the_input():
         assert all(bias.eq(0).all() == is_zero for bias in biases)
         assert build(start=start, start_input_bias=True).bias.eq(0).all() == is_zero
     assert build().bias.eq(0).all()
-
-
-def test_a_task_without_tags_is_refused():
-    with pytest.raises(UsageError, match="needs --task sequence_tagging"):
-        PosAttnTagger.build_model(SimpleNamespace(max_positions=20), SimpleNamespace())
