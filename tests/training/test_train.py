@@ -128,6 +128,18 @@ def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
 
 
+@pytest.mark.parametrize("kind", ["classification", "recommendation"])
+def test_the_sentences_of_an_update_are_shared_by_the_gpus(make, kind, tmp_path):
+    prepared = Prepared(make(kind))
+    size = prepared.size("base")
+    sentences = int(value_of(shlex.split(size.flags), "--batch-size"))
+    for gpus in ([], [24], [24] * 2, [24] * 7):
+        args = parsed(build_command(prepared, size, None, gpus, tmp_path))
+        total = args.batch_size * max(1, len(gpus))
+        assert sentences <= total < sentences + max(1, len(gpus))
+        assert args.batch_size % args.required_batch_size_multiple == 0 or len(gpus) < 2
+
+
 @pytest.mark.parametrize(("major", "expected"), [(7, "--fp16"), (8, "--bf16")])
 def test_a_gpu_that_only_emulates_bfloat16_trains_in_float16(monkeypatch, major, expected):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -181,9 +181,9 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
 
 
 def batches(size: Size, gpus: Sequence[int], longest: int = LONGEST) -> list[str]:
-    """Return flags for the device; an update has the size's tokens, in batches that fit.
+    """Return flags for the device; an update has the size's tokens or sentences.
 
-    A batch has room for the ``longest`` text.
+    Batches fit the device; one has room for the ``longest`` text.
     """
     device = ["--cpu", "--distributed-world-size", "1", "--num-workers", "0"]
     if gpus:
@@ -192,9 +192,13 @@ def batches(size: Size, gpus: Sequence[int], longest: int = LONGEST) -> list[str
         # GPUs before compute capability 8.0 emulate bfloat16, slower than float32.
         multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
         device = ["--bf16" if multiplies else "--fp16", "--num-workers", "2"]
+    workers = max(1, len(gpus))
     if not size.tokens:
-        return device
-    most, workers = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS, max(1, len(gpus))
+        share = -(-int(cli.value_of(shlex.split(size.flags), "--batch-size")) // workers)
+        # fairseq fills batches to a multiple of 8 sentences, by default.
+        shared = ["--batch-size", str(share), "--required-batch-size-multiple", "1"]
+        return [*device, *(shared if workers > 1 else [])]
+    most = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS
     frequency = -(-size.tokens // (most * workers))
     tokens = max(size.tokens // (frequency * workers), longest)
     return ["--max-tokens", str(tokens), "--update-freq", str(frequency), *device]
