@@ -191,5 +191,5 @@ def test_flags_for_word_vectors_are_refused(folder, flag):
 def test_the_weight_without_a_language_model_is_refused():
     model = classifier_builder.build("mtsa_classifier", pairs=True)
     assert HEAD in model.classification_heads
-    with pytest.raises(UsageError, match="^--language-model-weight 0.3: the model has no language"):
+    with pytest.raises(UsageError, match="^--language-model-weight 0.3: needs a model with"):
         loss_of(model.train(), 0.3)
