@@ -139,8 +139,3 @@ def test_sentence_avg_divides_by_sentences():
     _, size, logged = build(sentence_avg=True)(GivenLogits().train(), sample(GOLD, PREDICTED))
     assert size == logged["sample_size"] == logged["nsentences"] == 3
     assert logged["ntokens"] == 9
-
-
-def test_a_smoothing_of_one_is_refused():
-    with pytest.raises(UsageError, match="--label-smoothing 1.0"):
-        build(1.0)

@@ -9,7 +9,6 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import spans_of_tags
@@ -19,7 +18,7 @@ from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 @dataclass
 class TaggingConfig(FairseqDataclass):
-    label_smoothing: float = flag(0.0, "probability spread over the other tags, from 0 to below 1")
+    label_smoothing: float = flag(0.0, "probability spread over the other tags")
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
@@ -44,8 +43,6 @@ class SequenceTagging(SummedCriterion):
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
-        if not 0 <= cfg.label_smoothing < 1:
-            raise UsageError(f"--label-smoothing {cfg.label_smoothing}: must be from 0 to below 1")
         self.smoothing, self.per_sentence = cfg.label_smoothing, cfg.sentence_avg
 
     def forward(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
