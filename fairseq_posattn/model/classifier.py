@@ -102,11 +102,9 @@ class SentenceEncoder(nn.Module):
         The losses ``[B]`` of the language model are appended to ``losses``.
         """
         if src_tokens.size(1) > self.longest:
-            raise UsageError(
-                f"a sentence of {src_tokens.size(1)} tokens is longer than --max-positions "
-                f"{self.longest}; train with a larger one, or cut the sentence: of an exported "
-                "model with the tokenizer's truncation=True"
-            )
+            limit = f"{src_tokens.size(1)} tokens is longer than --max-positions {self.longest}"
+            fix = "train with a larger one, or cut it, in an exported model with truncation=True"
+            raise UsageError(f"a sentence of {limit}; {fix}")
         pad = self.marks.pad
         tokens = strip_eos(src_tokens, pad, self.marks.eos)
         if self.language_model is not None:

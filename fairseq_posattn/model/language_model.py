@@ -87,10 +87,8 @@ class PretrainedLanguageModel(nn.Module):
         rows = gpt.read_vocabulary(folder)
         shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]
         if foreign := [symbols[number] for number in shared if symbols[number] not in rows]:
-            raise UsageError(
-                f"--language-model {folder}: its vocab.json lacks {foreign[0]!r} of the "
-                f"dictionary; prepare the data with --language-model {folder}"
-            )
+            lacks = f"its vocab.json lacks {foreign[0]!r} of the dictionary; prepare the data with"
+            raise UsageError(f"--language-model {folder}: {lacks} --language-model {folder}")
         path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
         try:
             is_pickle = path.suffix == ".bin"
@@ -103,10 +101,8 @@ class PretrainedLanguageModel(nn.Module):
         for name, weight in self.gpt.named_parameters():
             shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
             if name not in weights or weights[name].shape != shape:
-                raise UsageError(
-                    f"{path}: there is no {name} of shape {list(shape)}, as config.json and "
-                    "vocab.json require; copy the folder again"
-                )
+                need = f"{name} of shape {list(shape)}, as config.json and vocab.json require"
+                raise UsageError(f"{path}: there is no {need}; copy the folder again")
             if weight is not vectors:
                 weight.copy_(weights[name])
         vectors[self.marks.pad] = 0

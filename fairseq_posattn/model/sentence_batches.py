@@ -30,11 +30,9 @@ def strip_eos(tokens: Tensor, pad: int, eos: int) -> Tensor:
         return tokens.masked_fill(beyond, pad)
     shortest, longest = torch.stack(lengths.aminmax()).tolist()
     if shortest == 0:
-        empty = (lengths == 0).nonzero()[0].item()
-        raise UsageError(
-            f"sentence {empty + 1} of a batch of {len(lengths)} has no tokens; remove empty lines "
-            "from the text, with their labels, and prepare the data again"
-        )
+        which = f"sentence {(lengths == 0).nonzero()[0].item() + 1} of a batch of {len(lengths)}"
+        fix = "remove empty lines from the text, with their labels, and prepare the data again"
+        raise UsageError(f"{which} has no tokens; {fix}")
     beyond = torch.arange(longest, device=tokens.device) >= lengths[:, None]
     return tokens[:, :longest].masked_fill(beyond, pad)
 

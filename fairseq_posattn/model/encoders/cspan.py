@@ -89,7 +89,5 @@ class SemanticPositionalAttention(nn.Module):
 def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
     """Raise ValueError if ``--encoder-hidden-dim`` differs from the encoder's ``dim`` features."""
     if cfg.encoder_hidden_dim not in (0, dim):
-        raise ValueError(
-            f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
-            f"features as a token, {dim}; remove the flag"
-        )
+        fix = f"--encoder {encoder} has as many features as a token, {dim}; remove the flag"
+        raise ValueError(f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: {fix}")

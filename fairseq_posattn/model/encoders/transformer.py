@@ -55,12 +55,10 @@ def describe_encoder_layer(
     cfg: Namespace, hidden_dim: int, names: Sequence[str]
 ) -> mechanisms.LayerDescription:
     """Return the description of a layer of C = ``hidden_dim`` features with these sublayers."""
-    heads = cfg.encoder_attention_heads
+    heads, features = cfg.encoder_attention_heads, "features, --encoder-hidden-dim or a token's"
     if hidden_dim % heads:
-        raise ValueError(
-            f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
-            "--encoder-hidden-dim or those of a token"
-        )
+        need = f"must divide the encoder's {hidden_dim} {features}"
+        raise ValueError(f"--encoder-attention-heads {heads}: {need}")
     sizes = {"embed_dim": hidden_dim, "ffn_embed_dim": cfg.encoder_ffn_embed_dim}
     norm = cfg.encoder_normalize_before
     side = Namespace(attention_heads=heads, normalize_before=norm, **sizes)

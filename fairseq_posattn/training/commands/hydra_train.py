@@ -129,8 +129,7 @@ def _read_settings(file: Path) -> dict[Any, Any]:
     for group, values in groups:
         for name in values if isinstance(values, dict) else [""]:
             if name not in HYDRA.get(group, ()) or isinstance(values[name], (dict, list)):
-                raise UsageError(
-                    f"{file}: hydra.{group}{name and '.'}{name}: a file must not set it, since "
-                    "Hydra's settings can run code; remove it, or give it on the command line"
-                )
+                setting = f"hydra.{group}{name and '.'}{name}"
+                fix = "which could run code; remove it, or give it on the command line"
+                raise UsageError(f"{file}: {setting}: a file must not set it, {fix}")
     return settings

@@ -257,10 +257,8 @@ class Relatedness(SentenceCriterion):
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if task.cfg.num_classes < 2:
-            raise UsageError(
-                f"--num-classes {task.cfg.num_classes}: relatedness predicts a distribution over "
-                "scores; for scores from 1 to 5 give --num-classes 5"
-            )
+            problem = "relatedness predicts a distribution; for scores from 1 to 5 give"
+            raise UsageError(f"--num-classes {task.cfg.num_classes}: {problem} --num-classes 5")
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         possible = torch.arange(1, logits.size(-1) + 1, device=targets.device)

@@ -104,11 +104,9 @@ def find_marks(cfg: Namespace, dictionary: Any) -> networks.Marks:
     separator = dictionary.index(cfg.sentence_separator)
     if separator == dictionary.unk():
         if not ends:
-            raise UsageError(
-                "--hierarchical: the dictionary lacks the sentence separator "
-                f"{cfg.sentence_separator!r}; prepare the text with it between sentences, or give "
-                "--sentence-separator or --sentence-ends"
-            )
+            lacks = f"the dictionary lacks the sentence separator {cfg.sentence_separator!r}"
+            fix = "prepare the text with it, or give --sentence-separator or --sentence-ends"
+            raise UsageError(f"--hierarchical: {lacks}; {fix}")
         separator = -1
     return networks.Marks(pad, eos, separator, ends)
 

@@ -67,11 +67,9 @@ class PosAttnRecommender(BaseFairseqModel):
         self.clicks = Level(cfg, self.words.output_dim, max_history)
         news, users = self.words.output_dim, self.clicks.output_dim
         if news != users:
-            raise ValueError(
-                f"--encoder {cfg.encoder!s} gives news {news} features and users {users}, which "
-                "must be equal; give disan and bi_blosan an --encoder-hidden-dim, and mpsan an "
-                "--mpsan-fusion other than gate"
-            )
+            differ = f"gives news {news} features and users {users}, which must be equal"
+            fix = "disan, bi_blosan: --encoder-hidden-dim; mpsan: an --mpsan-fusion other than gate"
+            raise ValueError(f"--encoder {cfg.encoder!s} {differ}; give {fix}")
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
         self.catalogue: Tensor | None = None  # vectors of all titles in evaluation
 

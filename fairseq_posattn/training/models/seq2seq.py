@@ -228,11 +228,9 @@ class PosAttnTransformer(transformer.TransformerModelBase):
         options = all_options(cfg, PosAttnTransformerConfig)
         cfg = transformer.TransformerConfig.from_namespace(options)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-            raise UsageError(
-                "--share-all-embeddings: source and target have different dictionaries; binarize "
-                "with fairseq-preprocess --joined-dictionary, or remove the flag (with "
-                "dman_summarization: fairseq-hydra-train model.share_all_embeddings=false)"
-            )
+            fix = "binarize with fairseq-preprocess --joined-dictionary, or remove the flag (with "
+            fix += "dman_summarization: fairseq-hydra-train model.share_all_embeddings=false)"
+            raise UsageError(f"--share-all-embeddings: the dictionaries differ; {fix}")
         features, width = int(cfg.decoder.output_dim), cfg.decoder.embed_dim
         shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
         if shared and features != width and cfg.adaptive_softmax_cutoff is None:
