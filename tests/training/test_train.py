@@ -251,9 +251,8 @@ def log_line(tag, **numbers):
 
 
 def test_progress_shows_loss_metric_speed_and_time():
-    clock = iter([0.0, 60.0, 60.0])
-    words = ["--max-epoch", "4", "--max-epoch", "2"]
-    progress = TrainingProgress(words, "bleu", lambda: next(clock))
+    progress = TrainingProgress(["--max-epoch", "4", "--max-epoch", "2"], "bleu")
+    progress._remaining.clock = iter([0.0, 60.0, 60.0]).__next__
     inner = {"loss": 5.25, "wps": 1234}
     progress.read(log_line("train_inner", **inner, epoch=1, update=0.5, num_updates=1000))
     assert progress.text() == "epoch 1/2 | loss 5.25 | 1,234 tokens/s"

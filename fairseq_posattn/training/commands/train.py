@@ -20,9 +20,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -224,7 +223,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
     threads = str(min(4, len(os.sched_getaffinity(0))))
-    progress, last = TrainingProgress(command, metric, hidden=hidden), ""
+    progress, last = TrainingProgress(command, metric, hidden), ""
     with open(path, "ab", buffering=0) as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -282,18 +281,11 @@ class TrainingProgress:
     Warnings that start as ``hidden`` are of this command's own flags.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        metric: str,
-        clock: Callable[[], float] = time.monotonic,
-        hidden: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, command: Sequence[str], metric: str, hidden: tuple[str, ...] = ()) -> None:
         self._epochs = float(cli.value_of(command, "--max-epoch") or 0)
         self._updates = float(cli.value_of(command, "--max-update") or 0)
-        self._metric, self._remaining = metric, Remaining(clock)
+        self._metric, self._remaining, self._hidden = metric, Remaining(), hidden
         self._warnings: set[str] = set()
-        self._hidden = hidden
         self._position = self._loss = self._scores = self._speed = self._left = ""
         self.is_terminal = sys.stdout.isatty()
 

@@ -34,10 +34,8 @@ def show_defaults(config: type[FairseqDataclass]) -> None:
     """Append the default to the help text of each flag that takes a value."""
     for option in fields(config):
         text, default = option.metadata.get("help"), option.default
-        takes_value = default is None or isinstance(default, (int, float, str))
-        if not text or "(default" in text or isinstance(default, bool) or default == MISSING:
-            continue
-        if takes_value:
+        takes_value = default is None or type(default) in (int, float, str)
+        if text and "(default" not in text and takes_value and default != MISSING:
             other = OPTION.fullmatch(str(default))
             shown = f"that of --{other[1].replace('_', '-')}" if other else default
             text = f"{text} (default: {'none' if shown in (None, '') else shown})"
