@@ -45,14 +45,12 @@ def write(exported: Exported, folder: Path) -> float:
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize()
-    target, part = folder / NAME, folder / f".{NAME}"
+    part = folder / f".{NAME}"
     try:
         part.mkdir()
         spec.save(str(part))
         difference = _difference(exported, part)
-        part.rename(target)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
+        part.rename(folder / NAME)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return difference

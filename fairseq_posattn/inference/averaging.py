@@ -47,12 +47,11 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
         weights, shared = state["model"], essentials(state)
         first = first or shared
         require_same(path, shared, paths[0], first)
-        for name, weight in weights.items():
-            if weight.is_complex() or name.endswith(("weight", "bias")):  # or else a buffer
-                require_float(f"{name} of {path}", weight)
         learned = ((name, weight) for name, weight in weights.items() if not name.endswith(UNSET))
         require_finite(path, learned)
         for name, weight in weights.items():
+            if weight.is_complex() or name.endswith(("weight", "bias")):  # or else a buffer
+                require_float(f"{name} of {path}", weight)
             if weight.is_floating_point():
                 sums[name] = sums.get(name, torch.zeros(())) + weight.double()
     for name, weight in weights.items():

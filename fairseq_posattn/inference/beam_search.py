@@ -155,12 +155,9 @@ class ForcedSearch(SequenceGenerator):
         step: int,
         max_len: int,
     ) -> tuple[Tensor, ...]:
-        """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
-
-        On a CPU some sentences at a time, so that their logits stay in the cache.
-        """
+        """Return scores, rows of hypotheses and tokens of the best 2N candidates, ``[B, 2N]``."""
         hypotheses, size = len(tokens) // sentences, sentences
-        if scores.is_cpu and self.vocab_size <= TYPES:
+        if scores.is_cpu and self.vocab_size <= TYPES:  # logits of few sentences stay in the cache
             size = max(1, ROWS // hypotheses)
         parts = []
         for start in range(0, len(tokens), size * hypotheses):

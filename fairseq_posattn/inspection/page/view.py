@@ -38,10 +38,7 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention layers; called with a text, it returns what to show.
-
-    ``chosen`` are the arguments of :func:`.attention_layers.choose`.
-    """
+    """A model and its attention layers, ``chosen`` as by :func:`.attention_layers.choose`."""
 
     about: str  # what it does, in a few words
     writes = False  # translates or summarizes
