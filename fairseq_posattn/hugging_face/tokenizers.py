@@ -27,16 +27,14 @@ class DictionaryTokenizer(PreTrainedTokenizer):
     marks = frozenset(MARKS.values())  # special symbols, never produced from text
     before: tuple[int | None, ...] = (None, None)  # indices of the symbols before each sentence
 
-    def __init__(self, vocab_file: str, **kwargs: Any):
+    def __init__(self, vocab_file: str, target_vocab_file: str | None = None, **kwargs: Any):
         self.folder = Path(vocab_file).parent
-        self.numbers = json.loads(Path(vocab_file).read_text(encoding="utf-8"))
+        files = Path(vocab_file), Path(target_vocab_file or vocab_file)
+        texts = (file.read_text(encoding="utf-8") for file in files)
+        self.numbers, self.written = map(json.loads, texts)
+        self.pieces = {number: piece for piece, number in self.written.items()}
         self.reads = True  # whether text is source, not target
-        self._set_target_vocabulary(self.numbers)
         super().__init__(**{**MARKS, **kwargs})
-
-    def _set_target_vocabulary(self, numbers: dict[str, int]) -> None:
-        self.written = numbers
-        self.pieces = {number: piece for piece, number in numbers.items()}
 
     @property
     def vocab_size(self) -> int:
@@ -160,10 +158,8 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
             encode = cutter(folder, prepared)
             self.to_pieces = [splitter(folder, prepared, side, encode) for side in sides]
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
-        super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
-        if target_vocab_file is not None:
-            text = Path(target_vocab_file).read_text(encoding="utf-8")
-            self._set_target_vocabulary(json.loads(text))
+        kwargs |= {"source_lang": source_lang, "target_lang": target_lang}
+        super().__init__(vocab_file, target_vocab_file, **kwargs)
 
     def split(self, text: str) -> str:
         return self.to_pieces[self.reads](text)

@@ -97,33 +97,29 @@ class RolePredictor(LineReader):
 
     def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
         """Return the predictions in order; sentences of similar length share a batch."""
-        queries = [
-            (row, position, line[0])
-            for row, line in enumerate(encoded)
-            if line is not None
-            for position in line[1]
-        ]
+        lines = (line for line in encoded if line is not None)
+        queries = [(position, words) for words, positions in lines for position in positions]
         tags: dict[int, list[str]] = {}
-        for chosen in batches([len(words) for *_, words in queries], batch_size):
+        for chosen in batches([len(words) for _, words in queries], batch_size):
             batch_tags = self._tag([queries[number] for number in chosen])
             tags.update(zip(chosen, batch_tags, strict=True))
-        answers: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in encoded]
-        for number, (row, position, _) in enumerate(queries):
-            answers[row].append((position, tuple(tags[number])))
+        ordered = (tuple(tags[number]) for number in range(len(queries)))
         return [
-            self.nothing if line is None else RolePrediction(line[0], tuple(answers[row]))
-            for row, line in enumerate(encoded)
+            RolePrediction(line[0], tuple((position, next(ordered)) for position in line[1]))
+            if line is not None
+            else self.nothing
+            for line in encoded
         ]
 
     @torch.inference_mode()
-    def _tag(self, batch: Sequence[tuple[int, int, tuple[str, ...]]]) -> list[list[str]]:
-        texts = ((w.lower() if self.lower else w for w in words) for _, _, words in batch)
+    def _tag(self, batch: Sequence[tuple[int, tuple[str, ...]]]) -> list[list[str]]:
+        texts = ((w.lower() if self.lower else w for w in words) for _, words in batch)
         tokens = [token_ids(words, self.dictionary) for words in texts]
         for sentence in tokens:
             self.unknown.add(sentence, self.dictionary)
         padded = data_utils.collate_tokens(tokens, self.dictionary.pad())
         predicate = torch.zeros_like(padded)
-        for row, (_, position, _) in enumerate(batch):
+        for row, (position, _) in enumerate(batch):
             predicate[row, position] = 1
         padded, predicate = padded.to(self.device), predicate.to(self.device)
         scores, _ = self.model(src_tokens=padded, predicate=predicate)

@@ -91,8 +91,7 @@ class TrainedModel:
     @property
     def languages(self) -> tuple[str, str]:
         """Return the languages of source and target."""
-        cfg = self.task.cfg
-        return cfg.source_lang, cfg.target_lang
+        return self.task.cfg.source_lang, self.task.cfg.target_lang
 
     @property
     def text_functions(self) -> tuple[Callable[[str], str], ...]:

@@ -182,14 +182,13 @@ def choose(
     names: Sequence[str] | None = None,
 ) -> list[AttentionLayer]:
     """Return the attention layers with these layer numbers and names; None for all."""
-    depth = max(attention.layer for attention in attention_layers)
-    for layer in layers or ():
-        if not 1 <= layer <= depth:
-            raise UsageError(f"--layers {layer}: there are layers 1 to {depth}")
-    known = list(dict.fromkeys(attention.name for attention in attention_layers))
-    for name in names or ():
-        if name not in known:
-            raise UsageError(f"--sublayers {name}: choose from {', '.join(known)}")
+    numbers = range(1, 1 + max(attention.layer for attention in attention_layers))
+    known = dict.fromkeys(attention.name for attention in attention_layers)
+    for flag, wanted, choices in (("layers", layers, numbers), ("sublayers", names, known)):
+        for value in wanted or ():
+            if value not in choices:
+                choose_from = ", ".join(map(str, choices))
+                raise UsageError(f"--{flag} {value}: choose from {choose_from}")
     chosen = [
         attention
         for attention in attention_layers

@@ -135,7 +135,7 @@ PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json"]
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["locality", *SEQUENCE, "--layers", "0"], "--layers 0: there are layers 1 to 1"),
+        (["locality", *SEQUENCE, "--layers", "0"], "--layers 0: choose from 1"),
         (["locality", *SEQUENCE, "--sublayers", "rpr"], "--sublayers rpr: choose from dman, san,"),
         ([*LOCALITY, "--sentences", "MISSING"], "MISSING: No such file or directory"),
         ([*LOCALITY, "--split", "nonesuch"], "--split nonesuch: there is no such split in"),

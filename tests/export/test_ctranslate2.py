@@ -2,9 +2,8 @@
 
 import pytest
 from classifier_builder import PAD, sentences
-from test_export import TINY_TRANSFORMER
+from test_export import TINY_TRANSFORMER, run
 
-from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.inference import translation
 
 SAN = "--encoder-sublayers=san,ffn --decoder-sublayers=san,cross,ffn "
@@ -20,10 +19,6 @@ OPTIONS = {
     "rpr": RPR + "--rpr-max-distance=3",
     "rpr in the decoder": RPR.replace("rpr", "san", 1) + "--share-decoder-input-output-embed",
 }
-
-
-def run(*arguments):
-    return command.main(list(map(str, arguments)), prog="posattn export")
 
 
 @pytest.mark.slow

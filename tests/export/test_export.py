@@ -19,6 +19,7 @@ from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.model.mechanisms import MECHANISMS, Builder
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
@@ -54,6 +55,10 @@ def unlike(architectures):
         for arch, settings in architectures.items()
     }
     return list(kinds.values())
+
+
+def run(*arguments):
+    return command.main(list(map(str, arguments)), prog="posattn export")
 
 
 def close(actual, expected):

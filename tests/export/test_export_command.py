@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 from safetensors import SafetensorError
-from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
+from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER, run
 
 from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.common.errors import UsageError
@@ -25,10 +25,6 @@ from fairseq_posattn.text import manifest
 
 ROOT = Path(__file__).parents[2]
 PARTS = {"config.json", "model.safetensors", "tokenizer_config.json", "vocab.json", "README.md"}
-
-
-def run(*arguments):
-    return command.main(list(map(str, arguments)), prog="posattn export")
 
 
 @pytest.fixture

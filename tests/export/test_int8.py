@@ -6,7 +6,7 @@ import pytest
 import torch
 from classifier_builder import sentences
 from onnx import load, numpy_helper
-from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
+from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER, run
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import int8, onnx
@@ -24,7 +24,7 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     text = write("text", [f"word{n % 20} word{n % 7}" for n in range(39)] + ["word1\tword2"])
     folder = tmp_path / "out"
     flags = ["--int8", "--text", text, "--labels", write("labels", ["class1"] * 40)]
-    assert command.main(list(map(str, [path, folder, *flags])), prog="posattn export") == 0
+    assert run(path, folder, *flags) == 0
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in said[-3:]] == ["PyTorch", "ONNX", "ONNX, int8"]
     assert "agrees on 100.0%" in said[-3] and "agrees on 100.0%" in said[-2]
@@ -85,9 +85,8 @@ def test_translations_are_measured_beside_the_models(tmp_path, write, capsys):
     lines = ["a b c", "h g f e", "d d b", "c", "e f g h a"]
     translator = translation.load([FIXTURE / "checkpoint.pt"], str(FIXTURE / "data"), device="cpu")
     right = write("right", [result.text for result in translator(lines)])
-    flags = [FIXTURE / "checkpoint.pt", tmp_path / "out", "--data", FIXTURE / "data", "--int8"]
-    flags += ["--text", write("text", lines), "--labels", right]
-    assert command.main(list(map(str, flags)), prog="posattn export") == 0
+    flags = ["--data", FIXTURE / "data", "--int8", "--text", write("text", lines)]
+    assert run(FIXTURE / "checkpoint.pt", tmp_path / "out", *flags, "--labels", right) == 0
     said = capsys.readouterr().out.splitlines()
     note = command.IN_INT8
     assert said[-3] == f"{tmp_path / 'out'}: {note}" and "weights are float32; " in note

@@ -9,12 +9,11 @@ import torch
 from classifier_builder import PAD, sentences
 from fairseq.sequence_generator import SequenceGenerator
 from forked_commands import output_of
-from test_export import TINY_TRANSFORMER
+from test_export import TINY_TRANSFORMER, run
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.inference import translation
 from fairseq_posattn.inference.commands import average
 from fairseq_posattn.inference.trained_model import load
@@ -83,7 +82,7 @@ def test_other_models_stay_and_the_messages_say_why(flag, translator, tmp_path, 
     assert type(trained.model) is type(model)
     assert trained.unread.startswith(UNREAD[flag])
     assert translation.load(path, device="cpu", max_len_b=5)("word1 word2").hypotheses
-    assert command.main([str(path), str(tmp_path / "out")], prog="posattn export") == 1
+    assert run(path, tmp_path / "out") == 1
     kind = type(model).__name__
     error = capsys.readouterr().err
     assert f"{path}: a {kind} cannot be exported: {UNREAD[flag]}" in error
@@ -96,7 +95,7 @@ def test_mbart_is_not_exported(translator, tmp_path, capsys):
     """Its search begins and ends with symbols of languages."""
     task = "translation_from_pretrained_bart"
     path, _ = translator("bart_base", *TINY_TRANSFORMER, "--langs=de,en", task=task)
-    assert command.main([str(path), str(tmp_path / "out")], prog="posattn export") == 1
+    assert run(path, tmp_path / "out") == 1
     error = f"{path}: a BARTModel cannot be exported: its task is not translation"
     assert error in capsys.readouterr().err
 

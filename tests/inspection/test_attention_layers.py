@@ -57,8 +57,8 @@ def test_a_model_without_sublayers_is_refused(side):
         ([2], None, [(2, "dman"), (2, "san")]),
         (None, ["san"], [(1, "san"), (2, "san")]),
         ([1, 2], ["dman"], [(1, "dman"), (2, "dman")]),
-        ([1, 3], None, "--layers 3: there are layers 1 to 2"),
-        ([0], None, "--layers 0: there are layers 1 to 2"),
+        ([1, 3], None, "--layers 3: choose from 1, 2"),
+        ([0], None, "--layers 0: choose from 1, 2"),
         (None, ["san", "da"], "--sublayers da: choose from dman, san"),
     ],
 )
