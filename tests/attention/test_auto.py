@@ -73,15 +73,14 @@ def test_the_check_has_the_options_of_the_call(kind):
     assert any(call.dropout_p == 0.3 for call, _ in calls) == ("dropout_p" in kind)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda context, *_: context + 0.001,
-        lambda context, *_: 1.01 * context - 0.01 * context.detach(),
-        lambda context, *_: context * float("nan"),
-    ],
-    ids=["output", "gradient", "nan"],
-)
+SPOIL = {
+    "output": lambda context, *_: context + 0.001,
+    "gradient": lambda context, *_: 1.01 * context - 0.01 * context.detach(),
+    "nan": lambda context, *_: context * float("nan"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
 def test_wrong_results_are_reported(spoil, caplog):
     with caplog.at_level(logging.WARNING):
         assert "gave wrong results" in reason_of(spoil=spoil)

@@ -232,9 +232,8 @@ def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
     )
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    run = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
     message = "ValueError: impl='triton' needs a GPU, not cpu; choose one of: auto, reference, sdpa"
     assert run.stderr.splitlines()[-1] == message
 
@@ -245,9 +244,7 @@ def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
 @pytest.mark.parametrize(
     ("name", "queries", "keys"),
     [
-        ("dman", 40, 20),
-        ("kerple", 17, 50),
-        ("mpsan", 20, 20),
+        *(("dman", 40, 20), ("kerple", 17, 50), ("mpsan", 20, 20)),
         *(pytest.param(name, 65, 50, marks=pytest.mark.slow) for name in ("da", "mpsan")),
     ],
 )
@@ -272,25 +269,20 @@ def test_dropout_drops_each_weight_independently_with_its_probability():
     require_kernels()
     torch.manual_seed(0)
     length, heads, p = 64, 8, 0.3
-    shape = (1, heads, length, length)
-    query = torch.zeros(shape, device=DEVICE)
-    value = torch.eye(length, device=DEVICE).expand(shape)
-    zeros = torch.zeros(1, length), torch.zeros(3), torch.zeros(heads)
-    weights = dynamic_mask_attention(
-        query, query, value, *(z.to(DEVICE) for z in zeros), dropout_p=p, impl="triton"
+    query, *zeros = (
+        torch.zeros(size, device=DEVICE)
+        for size in ((1, heads, length, length), (1, length), (3,), (heads,))
     )
+    value = torch.eye(length, device=DEVICE).expand_as(query)
+    weights = dynamic_mask_attention(query, query, value, *zeros, dropout_p=p, impl="triton")
     kept = (weights != 0).double().cpu()
-    torch.testing.assert_close(
-        weights[weights != 0].max().item(), 1 / length / (1 - p), rtol=1e-3, atol=0
-    )
+    assert weights.max().item() == pytest.approx(1 / length / (1 - p), rel=1e-3)
     assert_frequency(kept.sum(), kept.numel(), 1 - p)
-    centered = kept - (1 - p)
-    for dimension in (1, 2, 3):
-        for step in (1, 2, 8, 16):
-            if step < kept.size(dimension):
-                products = centered * centered.roll(step, dimension)
-                error = p * (1 - p) / math.sqrt(kept.numel())
-                assert abs(products.mean()) <= 5 * error
+    centered, error = kept - (1 - p), p * (1 - p) / math.sqrt(kept.numel())
+    for dimension, step in product((1, 2, 3), (1, 2, 8, 16)):
+        if step < kept.size(dimension):
+            products = centered * centered.roll(step, dimension)
+            assert abs(products.mean()) <= 5 * error
 
 
 @pytest.mark.slow
