@@ -40,6 +40,9 @@ FILES = (
 TESTED = ("difference", "p", "p_randomisation", "p_holm", "p_benjamini_hochberg")
 P_ROUNDING = 0.002  # two of the bootstrap's 1,000 samples
 BLOCK = 1 << 20  # bytes
+# Name, stored and recomputed number, None if it is missing, and the difference that is rounding.
+Check = tuple[str, Any, Any, float]
+Intervals = Mapping[str, Any]  # the ends by metric
 SENTENCE = re.compile(rb"[A-Z]-\d+\t")  # line of fairseq-generate
 
 
@@ -90,11 +93,6 @@ def _fingerprints(folder: Path) -> dict[str, str]:
                     digest.update(block)
             digests[str(path.relative_to(folder))] = digest.hexdigest()
     return digests
-
-
-# Name, stored and recomputed number, None if it is missing, and the difference that is rounding.
-Check = tuple[str, Any, Any, float]
-Intervals = Mapping[str, Any]  # the ends by metric
 
 
 def verify(path: Path) -> int:

@@ -15,7 +15,6 @@ from fairseq_posattn.common.flags import flag
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
-PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
 # Arguments for argparse by the type of a field, unless its metadata has others.
 VALUES: dict[Any, dict[str, Any]] = {bool: {"action": "store_true"}}
@@ -143,7 +142,7 @@ class Options:
         "fp32",
         "number format of training: fp32 as published (default), fp16 on a GPU (also for "
         "testing), or bf16; each is a separate result",
-        choices=PRECISIONS,
+        choices=("fp32", "fp16", "bf16"),
         in_command=True,
     )
     tune: tuple[float, ...] = flag(

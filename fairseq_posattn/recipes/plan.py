@@ -22,6 +22,7 @@ PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
 TINY = "fairseq_posattn.recipes.tiny"
 LOGGED = ("--log-format", "json", "--log-interval", "100")
 SAVED = ("--no-epoch-checkpoints", "--update-epoch-batch-itr", "True")
+LONGEST_SENTENCE = 1024  # tokens, fairseq's default; it stops at one that is larger than a batch
 Named = TypeVar("Named")
 
 
@@ -189,10 +190,6 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
         chosen.append(known[match[1]])
         start = match.end()
     return tuple(chosen or named.values())
-
-
-# fairseq's default limit of tokens in a sentence; it stops at one that is larger than a batch.
-LONGEST_SENTENCE = 1024
 
 
 def count_gpus() -> int:

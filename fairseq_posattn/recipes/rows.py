@@ -29,6 +29,7 @@ from fairseq_posattn.scoring.ranking import METRICS as RANKING
 MADE_WITH = ["hardware", "precision", "versions", "date"]
 COPIED = ["metric", "signature", "parameters", "parameters without word vectors"]
 COPIED += MADE_WITH  # from the newest result
+CODE = ("signature", "command")  # shown as code
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # Types of a row's values that are printed as they are.
 TYPES: dict[str, type] = dict.fromkeys(("metric", "signature", "hardware", "precision"), str)
@@ -214,9 +215,6 @@ def files_of(folder: Path, name: str) -> list[tuple[tuple[int, ...], Path]]:
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
         files.append((tuple(map(int, parts)), path))
     return sorted(files)
-
-
-CODE = ("signature", "command")  # shown as code
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:

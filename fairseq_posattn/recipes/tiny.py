@@ -37,6 +37,16 @@ ENGLISH = (
     "twen+ty thir+ty for+ty fif+ty six+ty seven+ty eigh+ty nine+ty",
     *("{0}-+{1}", "hundred", "thousand", " "),
 )
+DOCUMENTS = {"amazon_electronics"}  # texts of several sentences
+SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
+FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
+TRANSFER = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
+KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION, *TRANSFER)
+FEATURES = 12  # of the word vectors
+Example = dict[str, str | float]
+TOPICS, NEWS = 4, 24
+DAYS = {"train": (9, 10), "dev": (16,)}  # of November; the last day of train is for validation
+IMPRESSIONS = 20  # a day
 
 
 def german(number: int) -> str:
@@ -100,15 +110,6 @@ def make_numbers(folder: Path, source: str, target: str) -> None:
         languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
         prefixes = [f"--{split}pref={part / 'text' / split}" for split in SPLITS]
         _preprocess([*languages, *prefixes, "--destdir", part])
-
-
-DOCUMENTS = {"amazon_electronics"}  # texts of several sentences
-SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
-FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
-TRANSFER = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
-KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION, *TRANSFER)
-FEATURES = 12  # of the word vectors
-Example = dict[str, str | float]
 
 
 @contextmanager
@@ -232,11 +233,6 @@ def _prepare(kind: str, words: Sequence[str]) -> None:
 
     if command.prepare(kind, [*words, "--jobs", "1"]):
         raise RuntimeError(f"the generated {words[0]} could not be prepared")
-
-
-TOPICS, NEWS = 4, 24
-DAYS = {"train": (9, 10), "dev": (16,)}  # of November; the last day of train is for validation
-IMPRESSIONS = 20  # a day
 
 
 def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
