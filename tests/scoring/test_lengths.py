@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.lengths import divide, length_of, statistics
+from fairseq_posattn.scoring.lengths import length_of, statistics
 from fairseq_posattn.scoring.result import metric_of, read_statistics
 from fairseq_posattn.scoring.significance import Group, compare, of_sentences
 
@@ -39,11 +39,6 @@ def files(write):
 )
 def test_words_are_counted_or_letters_in_scripts_without_spaces(line, length):
     assert length_of(line) == length
-
-
-def test_limits_are_inclusive_and_every_sentence_is_in_one_range():
-    ranges = divide(["a " * length for length in (0, 10, 11, 20, 21, 5)], [10, 20])
-    assert ranges == {"0 to 10": [0, 1, 5], "11 to 20": [2, 3], "21 or more": [4]}
 
 
 def test_each_range_is_scored_by_itself(files, as_json, tmp_path):
