@@ -125,9 +125,8 @@ def test_warnings_of_all_steps_are_said_once(run, tmp_path, capsys):
         runner._run_step(name, run, step, {}, Progress(1))
     said = capsys.readouterr().err
     assert said.count("2 are left out\n") == said.count("table: one: warning: 2 are left") == 1
-    Runner("table", (), False, {})._run_step(
-        "own", replace(run, hidden=("2 are",)), step, {}, Progress(1)
-    )
+    hiding = replace(run, hidden=("2 are",))
+    Runner("table", (), False, {})._run_step("own", hiding, step, {}, Progress(1))
     assert "warning" not in capsys.readouterr().err
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import fmean
 
+from fairseq_posattn.common.errors import counted
 from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, describe_counts
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import LENGTHS
@@ -90,11 +91,7 @@ class Finding:
     @property
     def number(self) -> str:
         """The number of sentences and runs."""
-        return (
-            describe_counts(self.tested)
-            if self.tested
-            else f"{self.runs} run{'s' * (self.runs > 1)}"
-        )
+        return describe_counts(self.tested) if self.tested else counted(self.runs, "run")
 
 
 def find(
