@@ -299,11 +299,9 @@ def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str
             "gpus": "all of this machine, 1 with --dry-run; results of the CPU are separate",
         }
         regime = settings.regime
-        languages = f"--source-lang {settings.source} --target-lang {settings.target}"
         data = f"""\
-Other data can be used, if it is the output of
-    fairseq-preprocess {languages} --joined-dictionary
-for train, valid and test, on text in subwords.
+Other data of fairseq-preprocess --joined-dictionary can be used, on text in subwords, from
+{settings.source} to {settings.target}, with splits train, valid and test.
 An update has at most {settings.batches} x {settings.max_tokens} tokens on any number of GPUs."""
     else:
         assert isinstance(recipe, ClassificationRecipe)
