@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -26,12 +27,9 @@ def read_labels(path: Path) -> list[str]:
 def label_of(line: str) -> str:
     """Return the label of a line; see :func:`read_labels`."""
     if line.startswith('{"'):
-        try:
+        with suppress(ValueError, KeyError, RecursionError):  # of text that begins with a brace
             row = json.loads(line)
-            label = row["score"] if "label" not in row else row["label"]
-        except (ValueError, KeyError, RecursionError):
-            pass  # text that begins with a brace
-        else:
+            label = row["label"] if "label" in row else row["score"]
             return "" if label is None else str(label)
     return "_".join(line.partition("\t")[0].split())
 
