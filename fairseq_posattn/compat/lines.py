@@ -15,8 +15,8 @@ from fairseq_posattn.compat.patching import instead, interactive_loop, preproces
 from fairseq_posattn.text.lines import file_lines, one_line
 
 # Modules that open text files. The chunks that several workers read are cut by the first.
-READERS = (file_chunker_utils, dictionary, indexed_dataset, utils)
-READERS += (sentence_prediction, sentence_ranking)
+DATA_READERS = file_chunker_utils, dictionary, indexed_dataset, utils
+READERS = *DATA_READERS, sentence_prediction, sentence_ranking
 
 
 def open_text(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:

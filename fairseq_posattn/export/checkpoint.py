@@ -1,4 +1,7 @@
-"""Export of a checkpoint to a folder that ``transformers`` loads."""
+"""Export of a checkpoint to a folder that ``transformers`` loads.
+
+export("checkpoints/sst5/checkpoint_best.pt", "sst5")
+"""
 
 import json
 import shutil
@@ -26,6 +29,8 @@ from fairseq_posattn.text.plain_text import codes_file
 from fairseq_posattn.training.models import classifier
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
+
+__all__ = ["Exported", "export"]
 
 TOLERANCE = 1e-4
 LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training

@@ -1,4 +1,12 @@
-"""Exported models for ``transformers``; importing this registers them with its Auto classes."""
+"""Exported models for ``transformers``; importing this registers them with its Auto classes.
+
+    import fairseq_posattn.hugging_face
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    model = AutoModelForSeq2SeqLM.from_pretrained("my-model")
+
+``posattn export`` writes such a folder from a checkpoint. fairseq is not needed.
+"""
 
 import copy
 import sys

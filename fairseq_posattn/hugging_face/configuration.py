@@ -9,8 +9,8 @@ from transformers import PreTrainedConfig
 from fairseq_posattn.common.errors import UsageError
 
 # Arguments of other models of transformers that would change the output.
-UNSUPPORTED = ("output_attentions", "output_hidden_states", "inputs_embeds")
-UNSUPPORTED += ("decoder_inputs_embeds", "position_ids", "decoder_attention_mask")
+UNSUPPORTED = {"output_attentions", "output_hidden_states", "inputs_embeds"}
+UNSUPPORTED |= {"decoder_inputs_embeds", "position_ids", "decoder_attention_mask"}
 
 
 def check_arguments(config: PreTrainedConfig, arguments: Mapping[str, Any]) -> None:

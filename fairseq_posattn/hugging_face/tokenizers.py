@@ -19,6 +19,11 @@ RULES_FILES |= {f"{kind}_file": name for kind, name in CODES.items()}
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
+def _read_json(path: str) -> dict[str, int]:
+    numbers: dict[str, int] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return numbers
+
+
 class DictionaryTokenizer(PreTrainedTokenizer):
     """Base of the tokenizers; a subclass's ``split`` returns subwords with spaces between."""
 
@@ -29,9 +34,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
     def __init__(self, vocab_file: str, target_vocab_file: str | None = None, **kwargs: Any):
         self.folder = Path(vocab_file).parent
-        files = Path(vocab_file), Path(target_vocab_file or vocab_file)
-        texts = (file.read_text(encoding="utf-8") for file in files)
-        self.numbers, self.written = map(json.loads, texts)
+        self.numbers, self.written = map(_read_json, (vocab_file, target_vocab_file or vocab_file))
         self.pieces = {number: piece for piece, number in self.written.items()}
         self.reads = True  # whether text is source, not target
         super().__init__(**{**MARKS, **kwargs})

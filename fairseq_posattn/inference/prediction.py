@@ -1,4 +1,12 @@
-"""Labels and scores for new text, from a trained classifier."""
+"""Labels and scores for new text, from a trained classifier.
+
+    from fairseq_posattn.inference import prediction
+
+    predictor = prediction.load("checkpoints/sst5/checkpoint_best.pt")
+    predictor(["a gorgeous , witty , seductive movie ."])[0].label
+
+``posattn predict`` does the same from the command line.
+"""
 
 import json
 import warnings

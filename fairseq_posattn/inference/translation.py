@@ -1,4 +1,12 @@
-"""Translations and summaries of plain text, from a trained model or an ensemble."""
+"""Translations and summaries of plain text, from a trained model or an ensemble.
+
+    from fairseq_posattn.inference import translation
+
+    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
+    translator("Guten Morgen!").text
+
+``posattn translate`` and ``posattn summarize`` do the same from the command line.
+"""
 
 import math
 import warnings

@@ -191,7 +191,8 @@ class LayerSum(torch.autograd.Function):
         total, weight, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
         d_x, d_output = (_empty_like(total) if present else None for present in ctx.present[:2])
-        has_vectors, kept, stream = weight is not None or ctx.present[2], *ctx.dropout
+        kept, stream = ctx.dropout
+        has_vectors = weight is not None or ctx.present[2]
         d_vectors: Any = total.new_empty(3, total.size(-1)) if has_vectors else None
         layout = launch.layout_of(
             d_total, d_normalized, total, weight, d_x, d_output, seed, d_vectors

@@ -169,8 +169,8 @@ class ClassifierView(View):
 
     def __init__(self, trained: TrainedModel, *chosen: Any):
         super().__init__(trained, attention_layers.of_classifier(trained), *chosen)
-        self.predictor: Any = prediction.predictor_of(trained, device="cpu")
-        predictor = self.predictor
+        predictor: Any = prediction.predictor_of(trained, device="cpu")
+        self.predictor = predictor
         predictor.words = RULES[predictor.rule_of_text()]
         self.notes, self.unknown = predictor.new_notes, predictor.unknown
         self.takes_pairs = predictor.expects_pairs

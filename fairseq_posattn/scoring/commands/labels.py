@@ -86,8 +86,8 @@ def score(options: argparse.Namespace) -> Result:
     for of, some in (("", runs), ("baseline: ", before)):
         if unknown := sorted({label for run in some for label in run} - known):
             named = ", ".join(map(repr, unknown[:3]))
-            wrong = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
-            warnings.append(of + wrong)
+            others_are = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
+            warnings.append(of + others_are)
     if are_many:
         many = f"of {len(classes):,} different labels is left out; at most {MOST_CLASSES:,} have it"
         warnings.append(f"the macro-F1 {many}")

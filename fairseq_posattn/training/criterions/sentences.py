@@ -80,7 +80,7 @@ class SentenceCriterion(SummedCriterion):
     ``answers`` and ``answers_of`` list predictions and targets by class name or score.
     """
 
-    tasks = SENTENCE_TASKS
+    tasks: tuple[str, ...] = SENTENCE_TASKS
     measures_training = True  # else only validation
 
     def __init__(self, cfg: Any, task: Any) -> None:
@@ -111,9 +111,8 @@ class SentenceCriterion(SummedCriterion):
             loss = loss + count * l2 / 2 * sum_of_squares(model, self.cfg.l2_all)
         if is_auxiliary:
             if language_model_losses is None:
-                fix = "give --language-model FOLDER or leave the weight out"
-                problem = f"--language-model-weight {weight}: the model has no language model"
-                raise UsageError(f"{problem}; {fix}")
+                fix = "needs a model with --language-model; give it, or leave the weight out"
+                raise UsageError(f"--language-model-weight {weight}: {fix}")
             loss = loss + weight * language_model_losses.sum()
         return loss, count, logged
 

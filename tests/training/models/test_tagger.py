@@ -1,6 +1,5 @@
 """Taggers: published size, padding, predicate, input and initialization."""
 
-
 import pytest
 import torch
 from classifier_builder import build_from_config, numbered_dictionary
