@@ -94,8 +94,11 @@ class Prepared:
             for flag in ("--warmup-updates", "--patience", "--batch-size", "--max-epoch")
         )
         if size.tokens:  # of 2 bytes each, or of 4 in vocabularies that small corpora do not have
-            files = self.folder.rglob("train*.bin")
-            updates = max((path.stat().st_size / 2 for path in files), default=0) / size.tokens
+            files = (
+                folder.rglob("train*.bin") for folder in self.folders
+            )  # an epoch each, in turn
+            tokens = [max((path.stat().st_size / 2 for path in part), default=0) for part in files]
+            updates = sum(tokens) / len(tokens) / size.tokens
         else:
             updates = self.manifest.examples.get("train", 0) / batch
         number = math.ceil(max(FEWEST_UPDATES, warmup / patience) / updates) if updates else 1

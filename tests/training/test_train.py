@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,6 +225,17 @@ def test_small_corpora_are_validated_after_several_epochs(make, kind, updates, i
     sized, extra = Size(size.arch, size.tokens, shlex.join(flags)), ["--validate-interval", "1"]
     words = build_command(Prepared(folder), sized, None, [], folder, extra)
     assert value_of(words, "--save-interval") == "", "the best of all validations is saved"
+
+
+def test_folders_in_turn_count_by_their_mean(make, tmp_path):
+    """A domain of few updates beside much text is not trained on as if it were alone."""
+    folder, size = make("translation"), KINDS["translation"]["tiny"]
+    for side in ("de", "en"):
+        (folder / f"dict.{side}.txt").write_text("a 1\n")
+    other = shutil.copytree(folder, tmp_path / "other")
+    for path, updates in ((folder, 8), (other, 152)):
+        (path / "train.de-en.de.bin").write_bytes(bytes(2 * size.tokens * updates))
+    assert Prepared(folder, other).size("tiny") == size != Prepared(folder).size("tiny")
 
 
 @pytest.mark.parametrize(
