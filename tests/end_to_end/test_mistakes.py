@@ -94,7 +94,7 @@ MISTAKES = [
     ("train", "--restore-file FOLDER/long.txt", "FOLDER/long.txt cannot be read"),
     ("train", "--save-dir FOLDER/file/below", "FOLDER/file/below: Not a directory"),
     ("train", "--criterion news_recommendation", "unrecognized --label-smoothing --criterion"),
-    ("train", "data=FOLDER/empty", "FOLDER/empty --source-lang --target-lang"),
+    ("train", "data=FOLDER/empty", "FOLDER/empty/dict.de.txt: No such file"),
     ("train", "--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: dman"),
     ("train", "--dman-max-distence=4", "unrecognized --dman-max-distence=4 --dman-max-distance"),
     ("train", "without --arch", "--arch is missing"),
