@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import saving
@@ -102,23 +100,6 @@ def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch, rest
     assert old.read_bytes() == b"new" * 3 + b"n"
 
 
-def test_a_checkpoint_that_fails_leaves_no_part(tmp_path, monkeypatch, restore):
-    def full_disk(state, file):
-        file.write(b"part")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(torch, "save", full_disk)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # fairseq tries three times
-    path = str(tmp_path / "checkpoint_last.pt")
-    with pytest.raises(UsageError, match=f"^{path} cannot be written: No space left on device; "):
-        checkpoint_utils.torch_persistent_save({}, path)
-    assert not list(tmp_path.iterdir())
-    restore(checkpoint_utils, "torch_persistent_save")
-    with pytest.raises(OSError):
-        checkpoint_utils.torch_persistent_save({}, path)
-    assert list(tmp_path.iterdir())
-
-
 def test_a_stop_saves_an_update_once(tmp_path):
     cfg = SimpleNamespace(no_save=False, no_last_checkpoints=False, save_dir=str(tmp_path))
     cfg.restore_file = saving.LAST
@@ -152,15 +133,6 @@ def test_a_message_without_a_reader_stops_no_saving():
         saving._print("Ctrl-C")
     finally:
         os.dup2(stderr, 2)
-
-
-def test_a_folder_is_locked(make_trainer, tmp_path, restore):
-    saved = tmp_path / "saved"
-    make_trainer(no_save=False, save_dir=str(saved))
-    assert (saved / ".lock").read_text().startswith(f"process {os.getpid()} on ")
-    restore(Trainer, "__init__")
-    make_trainer(no_save=False, save_dir=str(tmp_path / "other"))
-    assert not (tmp_path / "other").exists()
 
 
 def test_the_target_of_a_link_is_not_overwritten(tmp_path):
