@@ -226,10 +226,10 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is similar")
 
 
-TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
 # Tasks for whose data fairseq and the plugin have the only models; others may be a user's own.
-KNOWN_TASKS = {*TRANSLATION, "sentence_prediction", "language_modeling"}
+KNOWN_TASKS = {"translation", "translation_lev", "translation_from_pretrained_bart"}
 KNOWN_TASKS |= {"translation_multi_simple_epoch", "multilingual_translation"}
+KNOWN_TASKS |= {"sentence_prediction", "language_modeling"}
 
 
 def registries() -> dict[str, Mapping[Any, type]]:
@@ -343,6 +343,5 @@ def check_folders(settings: Mapping[str, Any]) -> None:
     if isinstance(data, str) and "://" not in data and is_known_task(settings.get("task")):
         for folder in utils.split_paths(data):
             if not os.path.isdir(folder):
-                raise UsageError(
-                    f"{folder or 'the data'}: there is no such folder; prepare the data"
-                )
+                name = folder or "the data"
+                raise UsageError(f"{name}: there is no such folder; prepare the data")

@@ -1,7 +1,6 @@
 """Checkpoints whose model is not that of the run: options keep their meaning, or one line says why.
 
-A checkpoint of an older version keeps its model: missing options get the default of the model
-without a preset, which is how older versions behaved.
+Options that an older checkpoint lacks get the default of the model without a preset, as they had.
 """
 
 import contextlib
