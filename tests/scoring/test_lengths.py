@@ -55,6 +55,8 @@ def test_each_range_is_scored_by_itself(files, as_json, tmp_path):
     expected = sacrebleu.corpus_bleu(HYPOTHESES[1:3], [REFERENCES[1:3]])
     assert middle["score"] == pytest.approx(expected.score)
     assert middle["interval"][0] <= middle["score"] <= middle["interval"][1]
+    chrf = sacrebleu.corpus_chrf(HYPOTHESES[1:3], [REFERENCES[1:3]])  # also a metric of recipes
+    assert buckets["4 to 5"]["scores"]["chrf2"]["score"] == pytest.approx(chrf.score)
     assert buckets.pop("6 to 9")["scores"] == {}
     metrics = read_statistics(kept).metrics  # of all sentences, with the scores of the ranges
     for name, bucket in buckets.items():

@@ -154,8 +154,8 @@ def score(options: argparse.Namespace) -> Result:
     if baseline:
         before = measures.main(measures.groups(baseline, [form, *bleu.running_metrics()]))
         result.compare(scores, before, called)
-    main = next(iter(called))
-    shared.add_details(result, options, pairs, scores, before, {main: called[main]})
+    main, measured = next(iter(called)), ("bleu", "chrf2")
+    shared.add_details(result, options, pairs, scores, before, {main: called[main]}, measured)
     return result
 
 

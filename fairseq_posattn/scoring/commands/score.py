@@ -153,8 +153,12 @@ def add_details(
     groups: Mapping[str, Group],
     baselines: Mapping[str, Group],
     called: Mapping[str, str],
+    unprinted: Sequence[str] = (),
 ) -> None:
-    """Add the scores in ``called`` by length, if wanted; write the file of ``--statistics``."""
+    """Add the scores in ``called`` by length, if wanted; write the file of ``--statistics``.
+
+    ``unprinted`` scores are only in JSON and in this file.
+    """
     kept = dict(groups)
     if options.by_length is not None:
         unit, texts = "source", runs[0].sources
@@ -164,7 +168,7 @@ def add_details(
         elif texts is None:
             unit, texts = "reference", runs[0].references
         ranges = lengths.divide(texts, options.by_length)
-        chosen = {name: groups[name] for name in called}
+        chosen = {name: groups[name] for name in (*called, *unprinted)}
         buckets = lengths.measure(runs, ranges, chosen, baselines)
         result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
         result.lines.extend(["", *lengths.table(buckets, called, unit)])
