@@ -234,6 +234,8 @@ OUTPUT = "rows/0/seed{}/{}-test.txt"
     [
         ("table.json", b"95.0", b"96.0", "A, seed2: accuracy 96.0, recomputed 95.0"),
         ("table.json", b'"p_holm": ', b'"p_holm": 1', "A: accuracy, p_holm "),
+        ("table.json", b'"p": ', b'"p": 1', "A: accuracy, p "),
+        ("table.json", b'"difference": ', b'"difference": 1', "A: accuracy, difference "),
         ("table.json", b'"with": "B"', b'"with": "C"', "A: accuracy, difference "),
         ("table.json", b'"interval": [', b'"interval": [9,', "A, difference: accuracy, interval"),
         ("table.json", b'"intervals": ', b'"intervals": {}, "x": ', "A: accuracy, interval's end "),

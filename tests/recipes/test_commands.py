@@ -191,6 +191,7 @@ def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries
     "name, checkpoint, file",
     [
         ("dman/iwslt14", "", "checkpoint_best.pt"),
+        ("dman/gigaword", "", "checkpoint_best.pt"),
         ("mtsa/table6_setup1", "", "checkpoint_last.pt"),
         ("multi30k/run", "", "average.pt"),
         ("dman/iwslt14", "average", "average.pt"),
@@ -491,12 +492,16 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
     "recipe, arguments, mentions",
     [
         ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form);"]),
+        ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
         ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
         ("dman/table3_sublayers", "--max-update|0", ["--max-update '0' is not a positive"]),
+        ("dman/table3_sublayers", "--small", ["--small"]),
         ("dman/iwslt14", "--gpus|0|--precision|fp16", ["fp16 needs a GPU", "bf16"]),
+        ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
         ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec; cr; mpqa; subj"]),
         ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
+        ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
         ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),
         ("dman/iwslt14", "--tune-seeds|2", ["--tune-seeds 2 needs --tune LIST"]),
         ("dman/iwslt14", f"{TUNE}|--|--lr|1e-3", ["remove --lr"]),
@@ -508,6 +513,7 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/iwslt14", "--|--seed|2", ["--seed after --: ", "give --seed or --seeds before --"]),
         ("mpsan/table7_sick", "--cpu|--gpus|1", ["--cpu, --gpus 1: give only one"]),
         ("mpsan/table7_sick", "--gpus|2", ["--gpus 2: a model trains on one; --jobs "]),
+        ("dman/table9", "", ["'dman/table9'", "dman/table"]),
     ],
 )
 def test_mistakes_are_one_line(runs_of, recipe, arguments, mentions):

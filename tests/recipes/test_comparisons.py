@@ -16,7 +16,7 @@ from fairseq_posattn.recipes.comparisons import (
     p_value,
     read_kept,
 )
-from fairseq_posattn.recipes.tables import counted_runs, footnote
+from fairseq_posattn.recipes.tables import counted_runs, footnote, render
 from fairseq_posattn.scoring.labels import macro_f1
 from fairseq_posattn.scoring.result import Kept
 
@@ -38,10 +38,12 @@ def kept(*runs, test_set="a", names=("rouge1",)):
     [
         (0.0009, "p < 0.001"),
         (0.000999, "p = 0.001"),  # the smallest of the bootstrap
+        (0.001, "p = 0.001"),
         (0.0494, "p = 0.049"),
         (0.0496, "p = 0.0496"),  # significant
         (0.04995, "p = 0.04995"),  # 50 of 1,001: significant
         (0.05, "p = 0.0500"),
+        (0.1, "p = 0.10"),
     ],
 )
 def test_a_p_is_printed_on_its_side_of_the_level(p, text):
@@ -78,6 +80,13 @@ def test_a_side_of_equal_runs_has_no_warning():
     result = by_runs(row("DMAN", 49.0, 49.0), row("Transformer", 55.5, 51.5))
     p = 2 / math.pi * math.atan(1 / 2.25)  # Student's t with one degree of freedom
     assert result["metrics"]["rouge1"]["p"] == pytest.approx(p, abs=1e-4)
+
+
+def test_a_table_has_all_its_metrics():
+    names = ("accuracy", "valid_accuracy")
+    result = {"row": "DMAN", "paper": dict.fromkeys(names), "scores": dict.fromkeys(names, [50.0])}
+    table = render([{**result, "seeds": [1]}], {})
+    assert "accuracy / validation accuracy" in table and "50.00 / 50.00" in table
 
 
 @pytest.mark.parametrize(

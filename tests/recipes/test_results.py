@@ -13,7 +13,7 @@ from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.results import record
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.runs import Run
-from fairseq_posattn.recipes.tables import figure_of, print_tables
+from fairseq_posattn.recipes.tables import figure_of, name_of, print_tables
 
 GPU = "capabilities =  9.0  ; total memory = 139.8 GB ; name = NVIDIA H200          "
 TRANSLATED = f"""\
@@ -256,6 +256,8 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seed1", {"scores": {"rouge1": nan}}, "{}: scores is .*NaN.*; remove the file or"),
         ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
         ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
+        ("seed1", {"updates": 1e400}, "{}: updates is .*; remove the file or"),
+        ("seed1", {"versions": {"torch": "<b>"}}, "{}: versions is .*; remove the file or"),
         ("seed1", {"parameters": "9"}, '{}: parameters is "9".*; remove the file or'),
         ("seed1", {"scores": [40]}, "{}: a result file .*; remove that run's folder"),
         ("seed1", {"scores": {"rouge1": 10**400}}, "{}: a result file .*OverflowError"),
@@ -323,6 +325,11 @@ def test_a_table_of_translations(translated, tmp_path, capsys):
     assert (unknown["scores"], unknown["paper"]) == ({}, {"rouge1": None, "rouge2": None})
     print_tables([unknown])
     assert capsys.readouterr().out == "\nT (tiny): no finished run\n"
+
+
+def test_metrics_of_translation_have_their_usual_names():
+    names = list(map(name_of, ("bleu", "chrf2", "ter", "chrf2 0 to 10")))
+    assert names == ["BLEU", "chrF2", "TER", "chrF2 of 0 to 10 words"]
 
 
 def test_other_forms_of_bleu_are_named_by_their_seed(translated, capsys):

@@ -86,11 +86,13 @@ def test_runs_that_are_only_shorter(run, tmp_path):
     ("flags", "schedule"),
     [
         ("--lr-scheduler cosine", "cosine"),
+        ("--lr-scheduler=cosine", "cosine"),
         ("--lr-scheduler fixed --lr-scheduler polynomial_decay", "polynomial_decay"),
         ("--lr-scheduler tri_stage --phase-ratio (0.1,0.4,0.5)", "tri_stage"),
         ("--lr-scheduler cosine --lr-period-updates 90", None),
         ("--lr-scheduler polynomial_decay --total-num-update 90", None),
         ("--lr-scheduler tri_stage --hold-steps 90", None),
+        ("--lr 1", None),
     ],
 )
 def test_schedules_that_depend_on_the_length(flags, schedule):

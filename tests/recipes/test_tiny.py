@@ -6,8 +6,12 @@ from fairseq_posattn.recipes import tiny
 
 SPELLED = """\
 0 | null | zero
+1 | eins | one
+12 | zwölf | twelve
 13 | drei@@ zehn | thir@@ teen
 21 | ein@@ und@@ zwan@@ zig | twen@@ ty-@@ one
+30 | drei@@ ßig | thir@@ ty
+44 | vier@@ und@@ vier@@ zig | for@@ ty-@@ four
 66 | sechs@@ und@@ sech@@ zig | six@@ ty-@@ six
 101 | ein@@ hundert@@ eins | one hundred one
 21045 | ein@@ und@@ zwan@@ zig@@ tausend@@ fünf@@ und@@ vier@@ zig | twen@@ ty-@@ one thousand \

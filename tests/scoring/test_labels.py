@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores, read_labels
 from fairseq_posattn.scoring.result import metric_of
-from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.scoring.significance import Group, compare
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -208,3 +208,20 @@ def test_scores_of_numbers_have_four_digits(write, capsys):
     assert {name: line.split()[0] for name, line in lines.items()} == {
         name: f"{value:.4f}" for name, value in values.items()
     }
+
+
+def test_a_closer_model_is_significantly_better():
+    right = list(map(str, RIGHT))
+
+    def group(name, noise, seeds):
+        runs = [numeric_scores(list(map(str, noisy(noise, seed))), right) for seed in seeds]
+        return Group(metric_of(name), [run[name] for run in runs])
+
+    for name in ("pearson", "spearman", "rmse"):
+        close, far = group(name, 0.3, (3, 4)), group(name, 2.5, (5, 6))
+        result = compare(close, far)
+        assert result.p < 0.05 and result.p_randomisation < 0.05
+        assert (result.difference > 0) == (name != "rmse")
+        low, high = result.interval
+        assert low < result.difference < high
+        assert compare(group(name, 1, (7, 8)), group(name, 1, (9, 10))).p > 0.05

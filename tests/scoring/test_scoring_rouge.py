@@ -16,6 +16,7 @@ from fairseq_posattn.scoring.rouge import (
     rouge_by_files2rouge,
     rouge_of_each,
     sentences,
+    stemmer,
 )
 
 pytest.importorskip("rouge_score")
@@ -72,11 +73,15 @@ SUMMARIES = {
     "Japanese": ("東京は今日、サッカーの日です。", "ねこがいる"),
     "Korean": ("오늘 날씨가 좋습니다", "고양이가 있다"),
     "Thai": ("วันนี้อากาศดี", "หมูโต"),
+    "Khmer": ("ថ្ងៃនេះអាកាសធាតុល្អ", "ឆ្មា"),
+    "Lao": ("ມື້ນີ້ອາກາດດີ", "ແມວ"),
     "Burmese": ("ယနေ့ရာသီဥတုကောင်းသည်။", "ခွေး"),
+    "Tibetan": ("དེ་རིང་གནམ་གཤིས་ཡག་པོ་འདུག", "ཞི་མི"),
     "Amharic": ("ዛሬ አየሩ ጥሩ ነው።", "ድመት ተኛች"),
     "Russian": ("Сегодня хорошая погода.", "Кот спит"),
     "Hindi": ("आज मौसम अच्छा है।", "बिल्ली सोती"),
     "Arabic": ("الطقس جميل اليوم؟", "قطة نائمة"),
+    "Persian": ("امروز می‌خواهم بروم", "گربه خوابید"),
     "Yoruba": ("Ọjọ́ dára Ẹ káàárọ̀", "Kẹ́ bùrú káà"),
     "German": ("Häuser für Bürger. Äpfel über Öl.", "Mauser fur Burger. X fel ber l."),
 }
@@ -147,6 +152,11 @@ def test_each_summary_scores_like_rouge_155(name):
         result = rouge(pairs, stemming=name == "stemmed").values()
         expected = [100 * f1 for f1 in known[name]]
         assert list(result) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
+
+
+def test_suffixes_of_the_fourth_step_are_removed_one_after_another():
+    words = ("internationally", "document", "settlement")
+    assert list(map(stemmer(), words)) == ["internat", "docum", "settlem"]
 
 
 def test_lead_takes_the_first_sentences(result_of):

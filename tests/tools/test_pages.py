@@ -285,7 +285,9 @@ def test_single_runs_missing_scores_and_locality_are_not_compared(section):
         ({"rows": [UNMEASURED]}, ["no row was measured"]),
         ({"rows": [{**ROW, "seeds": [1, 2, 3]}]}, ["rouge1 has 2 values for 3 runs"]),
         ({"rows": [{key: ROW[key] for key in ROW if key != "hardware"}]}, ["lacks hardware"]),
+        ([], ["no JSON object"]),
         ({"rows": 5}, ["no list of rows"]),
+        ({"rows": [{"seeds": [1], "table": 3}]}, ["lacks"]),
         ("[" * 200_000, ["no result of a recipe"]),
     ],
     ids=lambda value: str(value)[:20],
@@ -307,8 +309,10 @@ def test_other_files_are_not_added(fill_numbers, checkout, tmp_path, table, ment
     [
         ("row", "DMAN | 99"),
         ("hardware", "CPU\n\n# Results"),
+        ("signature", "` <b>"),
         ("paper", {"<b>": 1.0}),
         ("scores", {"rouge1": [1e400, 39.0]}),
+        ("seeds", [1, "<b>"]),
     ],
 )
 def test_a_malformed_row_is_one_line_and_no_markup(fill_numbers, checkout, key, value):
