@@ -4,7 +4,6 @@ import itertools
 from argparse import Namespace
 from dataclasses import replace
 
-from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.download import obtain_any
 
 GERMAN = [
@@ -39,21 +38,6 @@ def written_text(corpus, source, folder, **options):
     archive = obtain_any(corpus.alternatives, source, folder / "download")
     corpus.write(corpus.read(archive, options), text, corpus, options)
     return {path.name: path.read_text("utf-8").splitlines() for path in text.iterdir()}
-
-
-def prepare_own(kind, dest, *words, status=0):
-    """Prepare data of the user; check the status and return the folder."""
-    words = ["own", *words, "--dest", dest, "--jobs", 1]
-    assert prepare(kind, list(map(str, words))) == status
-    return dest
-
-
-def write_sides(folder, name, texts, sides=("de", "en")):
-    """Write parallel files; return their paths."""
-    paths = [folder / f"{name}.{side}" for side in sides]
-    for path, side in zip(paths, texts, strict=True):
-        path.write_bytes(lines(side))
-    return paths
 
 
 def lines(texts):

@@ -200,6 +200,17 @@ def test_several_downloads_are_read_as_one_archive(tmp_path):
     assert obtain_any((PARTS,), tmp_path, tmp_path).fingerprint() != before
 
 
+def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
+    def fetch(source, folder):
+        if source.name != "whole.zip":
+            raise UsageError(f"no {source.name}")
+        return folder / source.name
+
+    monkeypatch.setattr(downloads, "fetch", fetch)
+    write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
+    assert obtain_any((PARTS, WHOLE), None, tmp_path).names == ["all.txt"]
+
+
 def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):
     packed, unpacked = write_parts(tmp_path / "packed"), tmp_path / "unpacked"
     write_folder(unpacked / "folder", {"one.txt": "one", "two.txt": "two"})

@@ -249,13 +249,16 @@ RATED = '{"overall": 5.0, "reviewText": %s}'
 ROWS = [
     ("trec", "train_5500.label", "LOC:city Where ?\nNOPE:x did ?", 2, "'NOPE' is none of DESC"),
     ("trec", "train.txt", f"{LONG} text", 1, "111... is none of 0, 1"),
+    ("trec", "train.txt", "\u00b2 t".encode("iso-8859-1"), 1, "'\u00b2' is none of DESC"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA dog\tA cat\t2", 2, "4 fields, but 5 columns"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\tnan\tNEUTRAL", 2, "'nan' is not a number from 1"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t3\tMAYBE", 2, "'MAYBE' is none of CONTRADICTION"),
     ("sick", "SICK_train.txt", "sentence_A", 1, "columns entailment_judgment, relatedness_score,"),
     ("ag_news", "train.csv", '"1","a\nb"\n"x","a","b"', 3, "'x' is none of 1, 2, 3, 4"),
     ("ag_news", "train.csv", '"1"', 1, "a row without a text"),
     ("ag_news", "train.csv", '"1","a","b"\n"1","a","b', 2, "not in CSV format"),
     ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
+    ("amazon_electronics", XML, review("4.5", "x"), 1, "'4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
     ("amazon_electronics", AMAZON, RATED % "null", 1, "the text is None, no text"),
     ("amazon_electronics", AMAZON, RATED % r'"\udfff"', 1, "holds '\\udfff', half"),
@@ -265,7 +268,9 @@ ROWS = [
     ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
     ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
     ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),
+    ("snli", SNLI, "[" * 100_000, 1, "no pair in JSON format"),
     ("snli", SNLI, pair("maybe"), 1, "'maybe' is none of contradiction, neutral, entailment"),
+    ("snli", SNLI, pair(first=None), 1, "a parse is None, no text"),
     ("snli", SNLI, pair(first="( a\ud800 )"), 1, "a parse holds '\\ud800', half"),
 ]
 

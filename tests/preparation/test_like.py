@@ -3,12 +3,11 @@
 import json
 import re
 import shutil
-from functools import cache
+from functools import cache, partial
 
 import corpora
 import pytest
 from archive_files import lines
-from corpora import prepare_own, write_sides
 
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.like import TEXT
@@ -32,10 +31,23 @@ SUBWORDS = {
 }
 
 
+def write_files(folder, name, *texts, sides=("de", "en")):
+    """Write parallel files; return their paths."""
+    paths = [folder / f"{name}.{side}" for side in sides]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(corpora.lines(text))
+    return paths
+
+
 @pytest.fixture
 def files(tmp_path):
-    """Write parallel files of a name; return their paths."""
-    return lambda name, *texts, **sides: write_sides(tmp_path, name, texts, **sides)
+    return partial(write_files, tmp_path)
+
+
+def prepare_own(kind, dest, *words, status=0):
+    words = ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]
+    assert prepare(kind, words) == status
+    return dest
 
 
 @pytest.fixture
@@ -48,7 +60,7 @@ def run(tmp_path, fairseq_here, monkeypatch):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Return the prepared data of models of German and English by their options."""
-    train = write_sides(tmp_path_factory.mktemp("train"), "general", corpora.sentences(60))
+    train = write_files(tmp_path_factory.mktemp("train"), "general", *corpora.sentences(60))
 
     @cache
     def models(*options):

@@ -6,14 +6,15 @@ from argparse import Namespace
 from collections import Counter
 from datetime import date
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from archive_files import lines
-from corpora import prepare_own
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import held_out
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.held_out import hold_out
 from fairseq_posattn.preparation.own_labels import examples
@@ -22,6 +23,7 @@ from fairseq_posattn.text.plain_text import splitter
 from fairseq_posattn.text.subwords import whole_words
 
 pytestmark = pytest.mark.usefixtures("fairseq_here")
+main = partial(prepare, "classification")
 MOODS = ("glad", "sad", "so so")
 
 
@@ -39,9 +41,11 @@ def moods(count, start=0):
 def custom(tmp_path):
     """Prepare a file; check the status and return the destination."""
 
-    def run(file, *words, target=("--label", "mood"), **status):
-        words = [file, "--text", "text", *target, *words]
-        return prepare_own("classification", tmp_path / "data/own", *words, **status)
+    def run(file, *words, target=("--label", "mood"), status=0):
+        dest = tmp_path / "data/own"
+        words = ["--text", "text", *target, "--dest", str(dest), "--jobs", "1", *map(str, words)]
+        assert main(["own", str(file), *words]) == status
+        return dest
 
     return run
 
@@ -248,7 +252,9 @@ def test_repeated_texts_are_not_held_out_unless_each_is():
     ("name", "content", "words"),
     [
         ("t.csv", "text,mood\n", "t.csv: holds no rows"),
+        ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
         ("t.csv", 'text,mood\na,b\n"a,b\nc,d\n', "t.csv:3: not in CSV format"),
+        ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
         ("t.csv", "text,mood\na,\u200b\n", "t.csv:2: no label in column 'mood'"),
         ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
         ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: not a JSON object"),

@@ -11,7 +11,6 @@ from pathlib import Path
 import corpora
 import pytest
 from archive_files import lines, tree
-from corpora import prepare_own
 from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
@@ -30,7 +29,11 @@ TEXT_COLUMNS = ("--text", "article", "--summary", "short")
 
 
 def files(folder, name, pairs, sides=LANGUAGES):
-    return corpora.write_sides(folder, name, zip(*pairs, strict=True), sides)
+    """Write two files of pairs of lines; return their paths."""
+    paths = [folder / f"{name}.{side}" for side in sides]
+    for path, texts in zip(paths, zip(*pairs, strict=True), strict=True):
+        path.write_bytes(corpora.lines(texts))
+    return paths
 
 
 def pairs(count, start=0):
@@ -50,8 +53,14 @@ def table(path, rows, names):
 @pytest.fixture
 def custom(tmp_path):
     """Prepare files; check the status and return the destination."""
-    dest = tmp_path / "data/own"
-    return lambda *words, kind="translation", **status: prepare_own(kind, dest, *words, **status)
+
+    def run(*words, kind="translation", status=0):
+        dest = tmp_path / "data/own"
+        words = ["own", *map(str, [*words, "--dest", dest, "--jobs", 1])]
+        assert prepare(kind, words) == status
+        return dest
+
+    return run
 
 
 @pytest.fixture
@@ -118,6 +127,11 @@ def test_commands_name_the_checkpoints_of_the_current_folder(custom, train, caps
     files = "--input ./test.de --output checkpoints/own/test.en"
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"    posattn translate checkpoints/own {files}"
+
+
+def test_strip_accents_needs_wordpiece(custom, train, capsys):
+    custom("--train", *train, "--strip-accents", kind="summarization", status=1)
+    assert "--strip-accents: needs --subwords wordpiece" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -351,7 +365,6 @@ def test_malformed_files_give_one_line_errors(
         ("summarization", [], "name the training set: FILE --text COLUMN --summary COLUMN, or two"),
         ("summarization", ["t.csv", *TEXT_COLUMNS, "--valid", "a", "b"],
          "--valid a b: takes a file with the same columns, or a number or share of pairs"),
-        ("summarization", [*TRAIN, "--strip-accents"], "--strip-accents: needs --subwords word"),
         ("summarization", [*TRAIN, "--vocabulary-size", "5"],
          "--vocabulary-size 5: the characters of the text and"),
     ],
@@ -428,21 +441,18 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, capsys, kind
     assert ("rare characters" in error) == (kind == "summarization")
 
 
-CHINESE = "在 Windows 中 Firefox 和 Chrome"  # fewer than half are Chinese characters
-
-
 @pytest.mark.parametrize(
-    ("text", "back", "language", "lost"),
-    [
-        ("很去书。 读猫。", "很去书。读猫。", "source", False),
-        ("วันนี้ ไป", "วันนี้ไป", "source", False),
-        ("नमस्ते यह है", "नमस्तेयहहै", "source", True),
-        ("a b c d", "abcd", "source", True),
-        (CHINESE, CHINESE.replace("在 ", "在"), "zh_TW", False),  # by its tokenizer
-        (CHINESE, CHINESE.replace("在 ", "在"), "fr", True),
-    ],
+    ("text", "lost"),
+    [("很去书。 读猫。", False), ("วันนี้ ไป", False), ("नमस्ते यह है", True), ("a b c d", True)],
 )
-def test_spaces_count_in_scores_of_scripts_that_separate_words(text, back, language, lost):
+def test_spaces_count_in_scores_of_scripts_that_separate_words(text, lost):
+    assert (round_trip._scores([text.replace(" ", "")], [text], "source")["bleu"] < 99) == lost
+
+
+@pytest.mark.parametrize(("language", "lost"), [("zh_TW", False), ("fr", True)])
+def test_the_round_trip_has_the_tokenizer_by_which_translations_are_scored(language, lost):
+    text = "在 Windows 中 Firefox 和 Chrome"  # fewer than half are Chinese characters
+    back = text.replace("在 ", "在").replace(" 和 ", "和")
     assert (round_trip._scores([back], [text], language)["bleu"] < 99) == lost
 
 
@@ -492,10 +502,15 @@ def test_unicode_forms_are_reported_and_unified(custom, tmp_path, capsys):
         assert unicodedata.is_normalized(form.upper(), test), "no translation equals another form"
 
 
+def test_characters_of_private_use_are_text(custom, tmp_path, capsys):
+    rows = [(chr(0xF8D0 + n), f"word {n}") for n in range(40)]
+    dest = custom("--train", *files(tmp_path, "train", rows), "--valid", "8")
+    assert "left out" not in capsys.readouterr().err
+    assert [len(lines(dest / f"text/{split}.de")) for split in SPLITS] == [28, 8, 4]
+
+
 def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, capsys):
-    """Characters of private use are text."""
-    rows = [("Ein Haus", "\x01\u200b"), *((chr(0xF8D0 + n), f"word {n}") for n in range(9))]
-    train = files(tmp_path, "train", [*pairs(30), *rows])
+    train = files(tmp_path, "train", [*pairs(30), ("Ein Haus", "\x01\u200b"), *pairs(9, 30)])
     for subwords in ("sentencepiece", "subword_nmt", "none"):
         dest = custom("--train", *train, "--subwords", subwords)
         assert "left out 1 pair with an empty side" in capsys.readouterr().err

@@ -1,11 +1,16 @@
 """Reading of lines, and separators within them."""
 
 import io
+from argparse import Namespace
 
+import corpora
 import pytest
+from archive_files import write_folder
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.parallel import LineWriter
+from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, TRANSLATION
+from fairseq_posattn.preparation.kinds.classification import ClassificationPreparation
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -59,11 +64,23 @@ def test_one_line_replaces_all_line_separators():
     assert one_line("a\r\nb\n\nc\n\rd") == "a b  c  d"
 
 
-def test_written_lines_have_no_separator_that_python_knows(tmp_path):
-    texts = [(f"ein{separator}mann", f"a man{separator}") for separator in SEPARATORS]
-    with LineWriter(tmp_path / "train", ("de", "en")) as writer:
-        for pair in texts:
-            writer.write(pair)
-    for side, text in (("de", "ein mann"), ("en", "a man ")):
-        written = (tmp_path / f"train.{side}").read_text(encoding="utf-8")
-        assert written.splitlines() == [text] * len(texts) and writer.count == len(texts)
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
+    files = {"de": f"ein{separator}mann\nzwei\ndrei\n", "en": f"a man\ntwo\nth{separator}ree\n"}
+    files |= {"txt": f"1\tone{separator}two\n2\tb c\n"}
+    source, splits = tmp_path / "source", ("train", "valid", "test")
+    for split in splits:
+        write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
+    options = {"jobs": 1, "limit": None, "seed": 1, "cased": False, "valid_fraction": 0.5}
+    options |= {"template": None, "language_model": None}
+    args, corpus = Namespace(dest=tmp_path, **options), CLASSIFICATION["ag_news"]
+    readers = corpus.read(open_archive(source), args)
+    readers = {split: readers.get(split, readers["train"]) for split in splits}
+    ClassificationPreparation(corpus, args).write_text(readers, tmp_path)
+    corpora.written_text(TRANSLATION["multi30k"], source, tmp_path, **options)
+    expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
+    expected["input0"] = ["one two", "b c"]
+    for split in splits:  # read with all separators that Python knows
+        for kind, texts in expected.items():
+            path = tmp_path / "text" / f"{split}.{kind}"
+            assert path.read_text(encoding="utf-8").splitlines() == texts

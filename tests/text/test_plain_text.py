@@ -2,39 +2,56 @@
 
 import json
 import os
-from dataclasses import replace
-from itertools import product
 
 import corpora
+import preprocessing
 import pytest
 from archive_files import lines, tree
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.preparation.corpora import TRANSLATION
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import SIDES, Manifest
 from fairseq_posattn.text.plain_text import CODES, copy_companions, joiner, splitter
 from fairseq_posattn.text.subwords import learn_wordpiece, whole_words
 
 CAPTIONS = {
-    "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. 3.",
-    "en": "A man sees “two” balls & laughs, in the metro-line No. 3.",
+    "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",
+    "en": "A man sees “two” balls & laughs, in the metro-line No. {}.",
 }
-LOWERED = Manifest("multi30k", "translation", "lowered-normalised-moses-escaped", lower=True)
-LOWERED = replace(LOWERED, languages=("de", "en"))
+SPLITS = {"train": 30, "val": 3, "test_2016_flickr": 12}
 
 
-def test_words_equal_those_of_published_text_and_are_detokenized(tmp_path):
-    for split, language in product(("train", "val", "test_2016_flickr"), CAPTIONS):
-        (tmp_path / f"{split}.{language}").write_bytes(corpora.lines([CAPTIONS[language]]))
-    text = corpora.written_text(TRANSLATION["multi30k"], tmp_path, tmp_path, jobs=1, limit=None)
-    for language, caption in CAPTIONS.items():
-        assert [splitter(tmp_path, LOWERED, language)(f"{caption} \r\n")] == text[
-            f"test.{language}"
-        ]
-    join = joiner(LOWERED, "en")
-    assert join(text["test.en"][0]) == 'a man sees "two" balls & laughs, in the metro-line no. 3.'
+def captions(split, language):
+    return [CAPTIONS[language].format(number) for number in range(SPLITS[split])]
+
+
+@pytest.fixture(scope="module")
+def multi30k(tmp_path_factory):
+    source, dest = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("prepared")
+    for split in SPLITS:
+        for language in CAPTIONS:
+            (source / f"{split}.{language}").write_bytes(corpora.lines(captions(split, language)))
+    words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
+    with preprocessing.in_this_process():
+        assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
+    return dest
+
+
+@pytest.mark.slow
+def test_moses_and_byte_pairs_equal_the_prepared_text(multi30k):
+    rules = manifest.read(multi30k)
+    for language in CAPTIONS:
+        split = splitter(multi30k, rules, language)
+        result = [split(f"{line} \r\n") for line in captions("test_2016_flickr", language)]
+        assert result == lines(multi30k / f"text/bpe.test.{language}")
+
+
+@pytest.mark.slow
+def test_words_are_detokenized(multi30k):
+    join = joiner(manifest.read(multi30k), "en")
+    plain = lines(multi30k / "text/test.en")[3]
+    assert join(plain) == 'a man sees "two" balls & laughs, in the metro-line no. 3.'
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
     join = joiner(Manifest("own", "translation", "spaces", subwords="wordpiece"), "target")
     assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
