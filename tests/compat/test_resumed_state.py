@@ -259,6 +259,18 @@ def test_an_average_starts_at_the_weights_of_a_checkpoint_without_one(make_train
         assert torch.equal(average[name], weight)
 
 
+def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
+    for name, number in (("best", 1.0), ("num_runs", 2)):
+        monkeypatch.setattr(train.should_stop_early, name, number, raising=False)
+    for key in ({"early_stopping"}, set()):
+        trainer, path = make_trainer(), str(tmp_path / "checkpoint.pt")
+        trainer.consolidate_optimizer()
+        trainer.save_checkpoint(path, {"train_iterator": {"epoch": 1}})
+        saved = read_checkpoint(path)["extra_state"]
+        assert key == {"early_stopping"} & saved.keys()
+        restore(Trainer, "state_dict")
+
+
 @pytest.mark.parametrize("reset, hours", [(False, 2), (True, 0)])
 def test_the_logged_time_goes_on_unless_meters_are_reset(
     reset, hours, make_trainer, tmp_path, restore
