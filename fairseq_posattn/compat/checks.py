@@ -266,11 +266,19 @@ def check_names(settings: Mapping[str, Any]) -> None:
             raise UsageError(f"{flag(kind)} is missing: in a YAML file it is {group}'s _name")
         if name is not None and name not in names:
             raise UsageError(f"{flag(kind)} {name}: unknown; {nearest(name, names)}")
-    task = settings["task"]
+    task, kind_of_task = settings["task"], TASK_REGISTRY.get(settings["task"])
     for kind in ("arch", "criterion"):
         tasks = tasks_of(kind, settings.get(kind))
         if tasks and task not in tasks and is_known_task(task):
             raise UsageError(f"{flag(kind)} {settings[kind]}: {needs_task(tasks, task)}")
+        # fairseq's models and criterions are for data of other tasks: its models of sentences would
+        # train without the predicate, and its losses leave out the tag with the number of padding.
+        if getattr(kind_of_task, "of_plugin", False) and not hasattr(kind_of_task, "data_of"):
+            named = registries()[kind].get(settings.get(kind), type)
+            if named.__module__.startswith("fairseq."):
+                known = sorted(name for name in registries()[kind] if task in tasks_of(kind, name))
+                wrong = f"{flag(kind)} {settings[kind]}: it is not for --task {task}"
+                raise UsageError(f"{wrong}; give {' or '.join(known)}")
 
 
 def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
     ``label/{split}.label``. ``--max-tokens`` counts the longer sentence of each pair.
     """
 
-    of_plugin = True
+    of_plugin, data_of = True, "sentence_prediction"
     encodes_pairs = True  # read by the model
 
     @classmethod
