@@ -89,9 +89,8 @@ class GenerationPlan(Plan):
     def require_data(self, say: Say) -> None:
         if missing := self._missing():
             command = shlex.join([*self._prepare(), "--dest", str(self.data)])
-            fix = (
-                "prepare the data again" if self.recipe.custom else f"run: {command}, or --prepare"
-            )
+            fix = f"run: {command}, or give --prepare"
+            fix = "prepare the data again" if self.recipe.custom else fix
             raise UsageError(f"{self.data} has no {missing}; {fix}")
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.cli import value_of
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
@@ -57,7 +57,8 @@ def record(run: Run) -> str:
 def _generated(run: Run) -> Result:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
-        raise UsageError(f"{run.folder} lacks {missing} hypotheses; add --steps generate,score")
+        lacks = f"lacks {counted(missing, 'hypothesis', 'hypotheses')}"
+        raise UsageError(f"{run.folder} {lacks}; add --steps generate,score")
     details = ("signature", "signatures", "forms", "counts", "warnings")
     copied = {name: scored[name] for name in details if name in scored}
     return {"scores": scores_in(scored), "metric": run.metric, **copied}

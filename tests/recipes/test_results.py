@@ -96,7 +96,7 @@ def test_a_translation_has_scores_size_and_provenance(translated):
 def test_missing_hypotheses_are_an_error(translated):
     scored = {**SCORED, "counts": {**SCORED["counts"], "missing": 1}}
     (translated.folder / "score.json").write_text(json.dumps(scored))
-    with pytest.raises(UsageError, match="lacks 1 hypotheses; add"):
+    with pytest.raises(UsageError, match="lacks 1 hypothesis; add"):
         record(translated)
     assert not translated.result.exists()
 

@@ -62,9 +62,8 @@ def score(options: argparse.Namespace) -> Result:
         texts = [labels, *runs, *before]
         wrong = [[n for n, text in enumerate(lines) if not is_number(text)] for lines in texts]
         if not any(wrong):
-            return _score_numbers(
-                *([numeric_scores(run, labels) for run in some] for some in (runs, before))
-            )
+            numeric = [numeric_scores(run, labels) for run in runs + before]
+            return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
         if 2 * len(wrong[0]) < len(labels):
             for path, lines, rows in zip([options.references, *paths], texts, wrong, strict=True):
                 if 0 < len(rows) < len(lines):
@@ -86,8 +85,8 @@ def score(options: argparse.Namespace) -> Result:
     for of, some in (("", runs), ("baseline: ", before)):
         if unknown := sorted({label for run in some for label in run} - known):
             named = ", ".join(map(repr, unknown[:3]))
-            others_are = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
-            warnings.append(of + others_are)
+            count = f"{len(unknown)} predicted labels"
+            warnings.append(f"{of}{count} are not among the correct ones: {named}")
     if are_many:
         many = f"of {len(classes):,} different labels is left out; at most {MOST_CLASSES:,} have it"
         warnings.append(f"the macro-F1 {many}")
