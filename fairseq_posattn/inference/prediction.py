@@ -217,8 +217,10 @@ class Predictor(LineReader):
             if notes and not self.expects_pairs and "\t" in text.strip():
                 notes.add("tab", number)
         if len(sentences) != 1 + self.expects_pairs:
-            wanted = "a pair with a TAB between" if self.expects_pairs else "a sentence"
-            raise UsageError(f"the model needs {wanted}, not {len(sentences)}")
+            wanted, fix = "one sentence", "give each a line of its own, without a TAB"
+            if self.expects_pairs:
+                wanted, fix = "a pair of sentences", "separate the sentences of a line with a TAB"
+            raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
         if not self.encodes_pairs:  # concatenated as fairseq's sentence_prediction does

@@ -20,7 +20,9 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """Return the encoder; a tagger or recommender, which needs more input, is refused."""
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
-        raise trained.refusal("needs more input than sentences")
+        fix = "only its parameters can be shown, without sentences"
+        name = type(trained.model).__name__
+        raise UsageError(f"{trained.path}: a {name} needs more input than sentences; {fix}")
     return encoder
 
 
