@@ -12,6 +12,7 @@ from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import beam_search
 from fairseq_posattn.inference.beam_search import ForcedSearch
+from fairseq_posattn.model.caches import select_encodings
 from fairseq_posattn.model.mechanisms import DECODER_ONLY, MECHANISMS, Builder
 from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.seq2seq import PosAttnTransformerConfig
@@ -159,6 +160,15 @@ def test_incremental_decoding_equals_the_full_pass(build_model, sublayers):
 def test_lists_of_sublayers_may_have_spaces(build_model):
     model = build_model("posattn_transformer", "--encoder-sublayers=dman, san, ffn")
     assert len(model.encoder.layers[0].sublayers) == 3
+
+
+@pytest.mark.parametrize(
+    ("order", "repeats"), [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 1), ([1, 1, 0, 0], 1), ([0, 1], 1)]
+)
+def test_only_regular_orders_repeat_sentences(order, repeats):
+    order = torch.tensor(order)
+    with torch.device("meta"):  # another default device
+        assert select_encodings(order, 1, sentences=2)[0] == repeats
 
 
 @pytest.mark.parametrize("source_lengths", [(6, 6, 6), (6, 4, 5)])
