@@ -40,11 +40,8 @@ def build(arch, words, arguments):
 
 def measure(arguments):
     """Yield a row for each architecture and each Transformer of their widths."""
-    words, count, device = (
-        pairs.dictionary(arguments.vocabulary),
-        arguments.sentences,
-        arguments.device,
-    )
+    words = pairs.dictionary(arguments.vocabulary)
+    count, device = arguments.sentences, arguments.device
     generator = torch.Generator().manual_seed(1)
     tokens, lengths = pairs.random_sentences(words, count, arguments.length, generator)
     # Sentences end with EOS and are padded on the right.

@@ -126,7 +126,10 @@ class ForcedSearch(SequenceGenerator):
     def _decode(
         self, tokens: Tensor, encoded: list[Any], states: list[dict[Any, Any]]
     ) -> tuple[Callable[[slice], Tensor], Tensor | None]:
-        """Return a function from rows to log-probabilities ``[R, V]``, and attention ``[N, S]``."""
+        """Return a function from rows to log-probabilities ``[R, V]``, and attention.
+
+        Attention is ``[B*N, S]``, of the newest position, or None.
+        """
         model = self.model.single_model
         decoder = model.decoder
         simple = isinstance(decoder, DecoderPass) and decoder.adaptive_softmax is None

@@ -99,7 +99,10 @@ def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
 
 
 def list_texts(texts: Iterable[Any], what: str = "text", several: bool = False) -> list[Any]:
-    """Return texts (``several``: or lists of them) as a list; TypeError for what is no string."""
+    """Return texts as a list; raise TypeError for the first that is not a string.
+
+    With ``several`` each may also be a list or tuple of strings.
+    """
     if isinstance(texts, bytes) or not isinstance(texts, Iterable):
         raise TypeError(f"{what}: {shortened(texts)}: must be a string or several")
     texts = list(texts)

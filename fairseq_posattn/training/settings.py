@@ -94,9 +94,8 @@ class Prepared:
             for flag in ("--warmup-updates", "--patience", "--batch-size", "--max-epoch")
         )
         if size.tokens:  # of 2 bytes each, or of 4 in vocabularies that small corpora do not have
-            files = (
-                folder.rglob("train*.bin") for folder in self.folders
-            )  # an epoch each, in turn
+            # Each folder is an epoch, in turn.
+            files = (folder.rglob("train*.bin") for folder in self.folders)
             tokens = [max((path.stat().st_size / 2 for path in part), default=0) for part in files]
             updates = sum(tokens) / len(tokens) / size.tokens
         else:
