@@ -198,6 +198,14 @@ def test_a_text_beside_numbers_that_is_none_is_an_error(other, file, row, write,
     assert f"{file}:{row + 1}: {other!r} is not a number, as most ref" in capsys.readouterr().err
 
 
+def test_other_names_of_classes_are_no_numbers(write, as_json):
+    """Most classes are numbers, one is a word, and the predictions have other names."""
+    right, named = write("right", ["1", "2", "2", "none"]), write("x", ["one", "two", "one", "no"])
+    result = as_json("labels", ["--predictions", named, "--references", right])
+    assert result["accuracy"] == 0
+    assert "3 predicted labels are not among the correct ones" in result["warnings"][0]
+
+
 def test_scores_of_numbers_have_four_digits(write, capsys):
     small = [number / 100 for number in RIGHT]
     x, y = ([f"{a / 100:.5f}" for a in noisy(0.3, seed)] for seed in (2, 3))

@@ -64,7 +64,8 @@ def score(options: argparse.Namespace) -> Result:
         if not any(wrong):
             numeric = [numeric_scores(run, labels) for run in runs + before]
             return _score_numbers(numeric[: len(runs)], numeric[len(runs) :])
-        if 2 * len(wrong[0]) < len(labels):
+        has_numbers = any(len(rows) < len(labels) for rows in wrong[1:])
+        if has_numbers and 2 * len(wrong[0]) < len(labels):
             for path, lines, rows in zip([options.references, *paths], texts, wrong, strict=True):
                 if 0 < len(rows) < len(lines):
                     what = f"{lines[rows[0]]!r} is not a number, as most references are"
