@@ -8,17 +8,20 @@ from transformers import PreTrainedConfig
 
 from fairseq_posattn.common.errors import UsageError
 
-# Arguments of other models of transformers that would change the output.
-UNSUPPORTED = {"output_attentions", "output_hidden_states", "inputs_embeds"}
-UNSUPPORTED |= {"decoder_inputs_embeds", "position_ids", "decoder_attention_mask"}
+# Arguments of other models of transformers that would change the output, with what to do instead.
+UNSUPPORTED = {
+    "output_attentions": "posattn look shows attention weights",
+    "output_hidden_states": "a forward hook of a layer reads them",
+    **dict.fromkeys(("inputs_embeds", "decoder_inputs_embeds"), "give tokens"),
+    **dict.fromkeys(("position_ids", "decoder_attention_mask"), "leave it out"),
+}
 
 
 def check_arguments(config: PreTrainedConfig, arguments: Mapping[str, Any]) -> None:
     """Raise UsageError for a further argument of a call, or a setting, that has no effect."""
-    for name in UNSUPPORTED:
+    for name, fix in UNSUPPORTED.items():
         value = arguments.get(name, getattr(config, name, None))
         if value is not None and value is not False:
-            fix = "leave it out; posattn look shows attention weights"
             raise UsageError(f"{name}: exported models do not support it; {fix}")
 
 

@@ -138,7 +138,7 @@ def test_a_trained_model_is_exported(trained, tmp_path):
 
 def test_a_trained_model_is_shown(trained):
     path, sources, expected = trained
-    view = open_view(str(path), None, [1])
+    view = open_view(str(path), layers=[1])
     assert [layer.name for layer in view.layers] == ["san", "san", "cross"]
     shown = view(sources[0])
     assert shown["outcome"]["text"] == expected[0] and len(shown["attention"]) == 3

@@ -58,8 +58,8 @@ def look(args: argparse.Namespace) -> None:
     if args.output:
         check_writable(args.output, "--output")
     decoding = DECODING | {"beam": args.beam, "attention": None}
-    chosen = args.layers, args.sublayers
-    view = open_view(args.checkpoint, args.data, *chosen, **decoding)
+    shown = {"layers": args.layers, "names": args.sublayers}
+    view = open_view(args.checkpoint, args.data, **shown, **decoding)
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
     notes = view.notes()

@@ -212,9 +212,16 @@ class ClassifierView(View):
         return {"text": text, "outcome": outcome, "rows": rows, **watched, **notice}
 
 
-def open_view(checkpoint: str, data: str | None = None, *chosen: Any, **decoding: Any) -> View:
-    """Return a view of a model's ``chosen`` layers; ``decoding`` are settings of the search."""
+def open_view(
+    checkpoint: str,
+    data: str | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    **decoding: Any,
+) -> View:
+    """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
     trained = load(checkpoint, data)
     if trained.translates:
-        return TranslationView(trained, *chosen, **decoding)
-    return ClassifierView(trained, *chosen)
+        return TranslationView(trained, layers, names, **decoding)
+    return ClassifierView(trained, layers, names)
