@@ -8,6 +8,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
+from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.plan import share
 from fairseq_posattn.recipes.processes import Processes
 from fairseq_posattn.recipes.progress import Progress
@@ -148,6 +149,24 @@ def test_a_killed_repetition_of_the_output_leaves_no_result(run):
     with pytest.raises(UsageError, match="generate was ended by a signal"):
         Runner("table", ("generate",), False, {}).run_all([replace(run, steps=(step,))], [{}])
     assert not run.result.exists()
+
+
+def test_an_error_of_the_program_ends_all_runs(run, tmp_path, monkeypatch):
+    started, finished = tmp_path / "started", tmp_path / "finished"
+    waits = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.01)"
+    works = (
+        f"import time; open({str(started)!r}, 'w'); time.sleep(30); open({str(finished)!r}, 'w')"
+    )
+    steps = (Step("score", ("python", "-c", program)) for program in (waits, works))
+    runs = [replace(run, folder=tmp_path / str(n), steps=(step,)) for n, step in enumerate(steps)]
+
+    def record(scored):
+        raise RuntimeError("a malformed score")
+
+    monkeypatch.setattr(results, "record", record)
+    with pytest.raises(RuntimeError, match="a malformed score"):
+        Runner("table", (), False, {}).run_all(runs, [{}, {}])
+    assert started.exists() and not finished.exists()
 
 
 def training_step(run, program="print()"):
