@@ -91,6 +91,8 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield f"--criterion {s.criterion}: {reads}; {fix}"
     if s.eval_bleu:
         yield from join_mistakes("eval_bleu_remove_bpe", s.eval_bleu_remove_bpe)
+    if "adam_betas" in s and not _are_betas(s.adam_betas):
+        yield f"--adam-betas {s.adam_betas}: two numbers from 0 to below 1, such as '(0.9, 0.98)'"
     if isinstance(s.decoder_attention_heads, int):  # other encoders may have no heads
         for side in ("encoder", "decoder"):
             heads, width = s.get(f"{side}_attention_heads"), s.get(f"{side}_embed_dim")
@@ -109,6 +111,14 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         fix = "start examples/distributed/torchrun.sh instead, or unset the variable"
         yield f"WORLD_SIZE={processes}: {alone}; {fix}"
     yield from lines_of("mistakes", s)
+
+
+def _are_betas(value: Any) -> bool:
+    try:
+        numbers = ast.literal_eval(value) if isinstance(value, str) else tuple(value)
+        return len(numbers) == 2 and all(0 <= number < 1 for number in numbers)
+    except (ValueError, SyntaxError, TypeError):
+        return False
 
 
 def join_mistakes(name: str, symbol: str | None) -> Iterator[str]:

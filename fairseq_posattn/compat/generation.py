@@ -277,5 +277,5 @@ def read_languages(cfg: Any) -> None:
         compared = zip(named, pair, strict=True)
         if any(known is None or language not in (None, known) for language, known in compared):
             fix = "give both --source-lang and --target-lang"
-            raise UsageError(f"{folder}: its files do not name the pair of languages; {fix}")
+            raise UsageError(f"{folder}: its files do not name this pair of languages; {fix}")
         cfg.source_lang, cfg.target_lang = pair

@@ -32,6 +32,7 @@ GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print
 INTERACT = GENERATE | {"buffer_size": 1}
 HIGHEST, BLEU = {"maximize_best_checkpoint_metric": True}, {"eval_bleu": True}
 OURS = {"arch": "posattn_transformer"}
+BETAS = ("0.9", "(0.9, 1.5)", "(-0.5, 0.98)", "(0.9 0.98)", "0.9,x")
 
 
 def metric(name, **others):
@@ -49,6 +50,8 @@ def metric(name, **others):
         (TRAIN, {"attention_impl": "sdpa"}),
         (TRAIN, {"adaptive_softmax_cutoff": "10000,50000"}),  # a default of fairseq's LSTMs
         (TRAIN, BLEU | {"eval_bleu_remove_bpe": "wordpiece", "eval_bleu_detok": "space"}),
+        (TRAIN, {"adam_betas": "(0.9, 0.98)"}),
+        (TRAIN, {"adam_betas": "0.9,0.98"}),
         (TRAIN, {"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"}),
         (TRAIN, metric("ppl")),
         (TRAIN, metric("bleu") | BLEU | HIGHEST),
@@ -92,6 +95,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, {"optimizer": None}, "--optimizer is missing"),
         (TRAIN, BLEU | {"eval_bleu_remove_bpe": "bpe"}, "remove-bpe bpe: unknown; giv"),
         (TRAIN, {"eval_bleu_detok": "mose"}, "--eval-bleu-detok mose: unknown; .* are moses"),
+        *((TRAIN, {"adam_betas": text}, "--adam-betas .*: two numbers") for text in BETAS),
         (TRAIN, {"adaptive_softmax_cutoff": [9]}, "it needs --criterion adaptive_loss, not label"),
         (TRAIN, {"decoder_attention_heads": 3, "decoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),

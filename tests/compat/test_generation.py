@@ -301,7 +301,7 @@ def test_named_languages_agree_with_the_files(folder, restore):
         if file:
             file.unlink()
         assert load(folder, source_lang="de").task.cfg.target_lang == "en"
-        with pytest.raises(UsageError, match="files do not name the pair of languages; give both"):
+        with pytest.raises(UsageError, match="files do not name this pair of languages; give both"):
             load(folder, source_lang="en")
     restore(TranslationTask, "setup_task")
     assert load(folder, source_lang="en").task.cfg.source_lang == "de"

@@ -379,7 +379,7 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
             {"checkpoint": CLASSIFIER / "checkpoint.pt", "data": CLASSIFIER / "data"},
             "summarizes from left to right; it was trained with --task sentence_prediction",
         ),
-        ((), {"data": FIXTURE}, f"{FIXTURE}: its files do not name the pair of languages; give bo"),
+        ((), {"data": FIXTURE}, f"{FIXTURE}: its files do not name this pair of languages; give"),
         (("--nbest", "6"), {}, "nbest 6: must be at most beam 5"),
         (("--lenpen", "nan"), {}, "lenpen nan: must be a finite number"),
         (("--input", "nowhere.txt"), {}, "nowhere.txt: No such file or directory"),
