@@ -47,7 +47,8 @@ def write(args: Namespace) -> None:
     if not paths:
         raise ArgumentError(None, "nothing to write: give --scores FILE, --submission FILE or both")
     if len(paths) > len(set(paths)):  # two pipes into one file deadlock
-        raise ArgumentError(None, f"--scores and --submission are both {args.scores}: name two")
+        problem = f"--scores and --submission are both {args.scores}: name two files"
+        raise ArgumentError(None, problem)
     if args.checkpoint == POPULARITY and not args.data:
         raise ArgumentError(None, "popularity needs --data FOLDER")
     if args.checkpoint == POPULARITY:
