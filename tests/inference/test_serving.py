@@ -30,13 +30,30 @@ def running(*arguments):
     """Yield the address of a server and its process."""
     server = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
     try:
-        url = next(line for line in server.stderr if line.startswith("serving ")).split()[-1]
-        with urllib.request.urlopen(f"{url}/health", timeout=60) as response:
-            assert json.load(response) == {"status": "ok"}
+        *_, line = iter_until(server.stderr, "serving ")
+        url = line.split()[-1]
+        wait_for(url)
         yield url, server
     finally:
         server.kill()
         server.communicate()
+
+
+def iter_until(lines, start):
+    for line in lines:
+        yield line
+        if line.startswith(start):
+            return
+    raise AssertionError("the server has ended")
+
+
+def wait_for(url):
+    for _ in range(100):
+        try:
+            return urllib.request.urlopen(f"{url}/health", timeout=5).read()
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    raise AssertionError(f"no answer from {url}")
 
 
 @pytest.fixture(scope="module")
@@ -200,54 +217,58 @@ def test_texts_beyond_the_limit_of_waiting_texts_are_refused(translator):
     assert asyncio.run(fill()) == 429
 
 
-def run_batches(ask, translator, limits, counts):
-    """Run ``ask(batches)`` while the batches are translated."""
-
-    async def run():
+def test_a_short_request_need_not_wait_for_a_long_one(translator, source):
+    async def ask():
         with ThreadPoolExecutor(1) as pool:
-            batches = Batches(translator, pool, limits, counts)
+            batches = Batches(translator, pool, Limits(batch=2), Counter())
+            waiting = [batches.translate(some) for some in (["", *source[:6]], source[6:7])]
+            long, short = map(asyncio.create_task, waiting)
             task = asyncio.create_task(batches.run())
-            await ask(batches)
+            await short
+            assert not long.done()
+            answers = [line.text for line in [*await long, *short.result()]]
             task.cancel()
+        assert answers == ["", *EXPECTED[:7]]
 
-    asyncio.run(run())
+    asyncio.run(ask())
 
 
-def test_a_short_request_need_not_wait_for_a_long_one(translator, source, monkeypatch):
-    """Lines that are translated wait no longer, either."""
+def test_lines_that_are_translated_no_longer_wait(translator, source, monkeypatch):
     counts, waiting, translate_all = Counter(), [], translator.translate_all
 
     def count(*args):
         waiting.append(counts["waiting"])
         return translate_all(*args)
 
-    async def ask(batches):
-        requests = [batches.translate(some) for some in (["", *source[:6]], source[6:7])]
-        long, short = map(asyncio.create_task, requests)
-        await short
-        assert not long.done()
-        answers = [line.text for line in [*await long, *short.result()]]
-        assert answers == ["", *EXPECTED[:7]]
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            batches = Batches(translator, pool, Limits(batch=2), counts)
+            task = asyncio.create_task(batches.run())
+            await batches.translate(["", *source[:6]])
+            task.cancel()
 
     monkeypatch.setattr(translator, "translate_all", count)
-    run_batches(ask, translator, Limits(batch=2), counts)
-    assert waiting == sorted(waiting, reverse=True) and waiting[0] > waiting[-1] > 0
-    assert counts["waiting"] == 0
+    asyncio.run(ask())
+    assert (waiting, counts["waiting"]) == ([7, 5, 3], 0)
 
 
 def test_an_error_of_any_kind_is_an_answer(translator, monkeypatch):
     """Check that the next request is answered, too."""
 
-    async def ask(batches):
-        for _ in range(2):
-            with pytest.raises(Refused, match="of a mechanism"):
-                await asyncio.wait_for(batches.translate(["A"]), 5)
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            batches = Batches(translator, pool, Limits(), Counter())
+            task = asyncio.create_task(batches.run())
+            for _ in range(2):
+                with pytest.raises(Refused, match="of a mechanism"):
+                    await asyncio.wait_for(batches.translate(["A"]), 5)
+            task.cancel()
 
     def fail(*args):
         raise ValueError("an error of a mechanism")
 
     monkeypatch.setattr(translator, "translate", fail)
-    run_batches(ask, translator, Limits(), Counter())
+    asyncio.run(ask())
 
 
 HANGS_UP = {"type": "http.disconnect"}
