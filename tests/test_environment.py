@@ -178,7 +178,8 @@ class TestDeclarations:
         }
         tree = ast.parse((ROOT / "setup.py").read_text())
         constants = {s.targets[0].id: s.value for s in tree.body if isinstance(s, ast.Assign)}
-        for group in ("INSTALL", "ANALYSIS", "EXPORT", "SUMMARIZATION", "TEST", "DOCS"):
+        groups = "INSTALL", "ANALYSIS", "EXPORT", "SERVE", "SLURM", "SUMMARIZATION", "TEST", "DOCS"
+        for group in groups:
             for wanted in map(Requirement, ast.literal_eval(constants[f"{group}_REQUIRES"])):
                 assert wanted.specifier.contains(tested[wanted.name]), wanted.name
 
