@@ -282,8 +282,10 @@ def check_names(settings: Mapping[str, Any]) -> None:
         if tasks and task not in tasks and is_known_task(task):
             raise UsageError(f"{flag(kind)} {settings[kind]}: {needs_task(tasks, task)}")
         # fairseq's models and criterions are for data of other tasks: its models of sentences would
-        # train without the predicate, and its losses leave out the tag with the number of padding.
-        if getattr(kind_of_task, "of_plugin", False) and not hasattr(kind_of_task, "data_of"):
+        # train without the predicate or the second sentence, and its losses leave out the tag with
+        # the number of padding. The labels of pairs are as those of sentences.
+        is_loss_of_pairs = kind == "criterion" and hasattr(kind_of_task, "data_of")
+        if getattr(kind_of_task, "of_plugin", False) and not is_loss_of_pairs:
             named = registries()[kind].get(settings.get(kind), type)
             if named.__module__.startswith("fairseq."):
                 known = sorted(name for name in registries()[kind] if task in tasks_of(kind, name))

@@ -26,6 +26,7 @@ TRAIN |= {"best_checkpoint_metric": "loss", "decoder_attention_heads": 2}
 CLASSIFY = TRAIN | {"arch": "mpsan_classifier", "task": "sentence_prediction"}
 CLASSIFY |= {"criterion": "sentence_classification", "decoder_attention_heads": None}
 STOCK = CLASSIFY | {"criterion": "sentence_prediction"}
+PAIRS = "sentence_pair_prediction"
 TAG = TRAIN | {"arch": "posattn_tagger", "task": "sequence_tagging"}
 TAG |= {"criterion": "sequence_tagging", "decoder_attention_heads": None}
 GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print_alignment": "hard"}
@@ -58,6 +59,7 @@ def metric(name, **others):
         (TRAIN, metric("accuracy", report_accuracy=True) | HIGHEST),
         (TRAIN, metric("anything", criterion="composite_loss")),
         (CLASSIFY, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}),
+        (STOCK, {"task": PAIRS}),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 1}),
         (CLASSIFY, {"task": "sentence_pair_prediction"}),
         (CLASSIFY, {"task": "sentence_pair_prediction", "criterion": "sentence_prediction"}),
@@ -113,6 +115,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TAG, {"task": "translation"}, "--arch posattn_tagger: it needs --task sequence_tagging"),
         (TAG, {"arch": "roberta"}, "roberta: it is not for .*sequence_tagging; give .*tagger"),
         (TAG, {"criterion": "cross_entropy"}, "entropy: it is not .*; give sequence_tagging$"),
+        (CLASSIFY, {"task": PAIRS, "arch": "roberta"}, f"it is not for --task {PAIRS}; give bi_bl"),
         *(
             (TRAIN | OURS, {"task": task}, "--arch .*: it needs --task translation or")
             for task in ("sentence_prediction", "multilingual_translation", "translation_lev")
