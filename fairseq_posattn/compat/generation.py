@@ -276,6 +276,6 @@ def read_languages(cfg: Any) -> None:
         pair = recorded if len(recorded) == 2 else data_utils.infer_language_pair(folder)
         compared = zip(named, pair, strict=True)
         if any(known is None or language not in (None, known) for language, known in compared):
-            fix = "give both --source-lang and --target-lang"
+            fix = "give both --source-lang and --target-lang, or prepare the data"
             raise UsageError(f"{folder}: its files do not name this pair of languages; {fix}")
         cfg.source_lang, cfg.target_lang = pair
