@@ -218,8 +218,8 @@ KNOWN = {
         "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir"
     ),
     r"FileNotFoundError: Dataset not found: (.*) \((.*)\)": (
-        "{1} has no split {0} of this task and these languages, or in another format: leave out "
-        "--dataset-impl, or prepare the data with it"
+        "{1} has no split {0} of this task and these languages: name another, prepare it, or leave "
+        "out --dataset-impl, if you gave it"
     ),
     r"AssertionError: could not find dataset: (.*)": "{0}: there is no such binarized data",
     # of --scoring, --bpe or --ddp-backend
