@@ -96,7 +96,7 @@ class Run:
         if not self.has_same_data(self.folder):
             other = f"other data than {self.values['data']} has now"
             raise UsageError(
-                f"{self.folder} was trained on {other}: give another --out, or remove it"
+                f"{self.folder} was trained on {other}: give another --out, or remove this folder"
             )
 
     def _fingerprint(self, most: int = LARGEST) -> str:
