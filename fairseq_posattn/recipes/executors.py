@@ -30,9 +30,10 @@ class Job:
 
     arguments: tuple[Any, ...]
     run: Run
+    device: Mapping[str, str]  # variables that select its GPUs, which submitit counts from 0
 
     def __call__(self) -> None:
-        Runner(*self.arguments).run_all([self.run], [{}])
+        Runner(*self.arguments).run_all([self.run], [self.device])
 
     def checkpoint(self) -> Any:
         """Return the job to requeue before its time is over; submitit calls it."""
@@ -70,7 +71,7 @@ class JobRunner(Runner):
         except RuntimeError as error:  # there is no Slurm
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         self._executor.update_parameters(**resources(plan.options, plan.gpus))
-        self._jobs: list[tuple[Run, Any]] = []
+        self._jobs: list[tuple[Run, Any, Mapping[str, str]]] = []
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
         """Submit all that are neither finished nor in the queue, and wait; fail as Runner does."""
@@ -79,12 +80,16 @@ class JobRunner(Runner):
             self.say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished")
         failures: list[tuple[str, UsageError]] = []
         failed: list[Run] = []
+        name = "CUDA_VISIBLE_DEVICES"
+        visible = {name: os.environ[name]} if name in os.environ else {}
+        free = [visible | device for device in devices] if self._is_local else []
         try:
             while waiting or self._jobs:
                 queue = self._queue()
-                for run, job in [*self._jobs]:
+                for run, job, device in [*self._jobs]:
                     if job.done() if self._is_local else job.job_id not in queue:
-                        self._jobs.remove((run, job))
+                        self._jobs.remove((run, job, device))
+                        free.append(device)
                         if not job.paths.result_pickle.exists() or job.exception():
                             reason = f"the reason is in {job.paths.stderr}"
                             error = UsageError(f"job {job.job_id} failed; {reason}")
@@ -92,20 +97,21 @@ class JobRunner(Runner):
                             failed.append(run)
                         self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
                 for run in [*waiting]:  # those before are first
-                    before = [*waiting, *(other for other, _ in self._jobs)]
+                    before = [*waiting, *(other for other, *_ in self._jobs)]
                     if any(other in failed for other in run.after):
                         failed.append(run)
                         waiting.remove(run)
                     elif len(self._jobs) < self._most and not {*run.after} & {*before}:
                         waiting.remove(run)
-                        self._jobs.append((run, self._submit(run, queue)))
+                        device = free.pop() if self._is_local else {}
+                        self._jobs.append((run, self._submit(run, queue, device), device))
                 time.sleep(PAUSE if self._jobs else 0)
         except BaseException:
             if self._is_local:
-                for _, job in self._jobs:
+                for _, job, _ in self._jobs:
                     job.cancel()
             elif self._jobs:
-                numbers = " ".join(job.job_id for _, job in self._jobs)
+                numbers = " ".join(job.job_id for _, job, _ in self._jobs)
                 self.say(f"the jobs go on; scancel {numbers} ends them")
             raise
         raise_failures(failures, len(runs))
@@ -120,7 +126,7 @@ class JobRunner(Runner):
             time.sleep(PAUSE)
         return set(listed.stdout.split())
 
-    def _submit(self, run: Run, queue: set[str]) -> Any:
+    def _submit(self, run: Run, queue: set[str], device: Mapping[str, str]) -> Any:
         """Return the run's new job, or the job that an earlier command submitted."""
         written = run.folder / ID
         if written.exists() and (number := written.read_text().strip()) in queue:
@@ -128,9 +134,10 @@ class JobRunner(Runner):
         else:
             self._executor.update_parameters(name=re.sub(r"\W+", "_", run.name))
             try:
-                job = self._executor.submit(Job(self._arguments, run))
+                job = self._executor.submit(Job(self._arguments, run, device))
             except RuntimeError as error:  # sbatch refused it
                 raise UsageError(f"--executor slurm: {in_one_line(error)}") from error
+            job.paths.result_pickle.unlink(missing_ok=True)  # of an earlier job with its number
             run.folder.mkdir(parents=True, exist_ok=True)
             write_text(written, f"{job.job_id}\n")
         self.say(f"{run.name}: job {job.job_id}, {job.paths.stderr}")

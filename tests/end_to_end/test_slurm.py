@@ -1,6 +1,7 @@
 """slurm.sh and recipes' jobs on a real scheduler, whose two nodes are on this machine."""
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import slurm_cluster
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes import executors
-from fairseq_posattn.recipes.commands.recipe import main
+from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
 
 ROOT = Path(__file__).parents[2]
 needs_slurm = pytest.mark.skipif(
@@ -65,6 +66,7 @@ def test_a_requeued_job_on_two_nodes_resumes(cluster, train_arguments, tmp_path,
 # Replaces fairseq-train: the first call of a run waits to be interrupted, the second ends.
 TRAINING = """#!/bin/sh
 for last do case "$previous" in --save-dir) folder=$last ;; esac; previous=$last; done
+echo "$CUDA_VISIBLE_DEVICES" > "$folder/gpus"
 case "$*" in *"--seed 3 "*) echo "loss is NaN"; exit 1 ;; esac
 [ -e "$folder/called" ] || [ "$WAITS" = no ] || { touch "$folder/called"; sleep 1000; }
 """
@@ -92,6 +94,37 @@ def test_local_jobs_train_and_a_failed_job_is_named(words, tmp_path, monkeypatch
     assert "seed 3: train failed: loss is NaN" in log.read_text()
     assert len(list(tmp_path.glob("out/*/seed*/trained"))) == 2
     assert "no finished run\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("devices", [[{}], [{"CUDA_VISIBLE_DEVICES": "5"}, {}]])
+def test_local_jobs_have_the_gpus_that_recipes_give_them(words, devices, tmp_path, monkeypatch):
+    """submitit gives each job the first ones, whatever others and the user's variable take."""
+    monkeypatch.setenv("WAITS", "no")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    name, *options = [*words, "--executor", "local", "--jobs", str(len(devices))]
+    plan = make_plan(find(name), [*options, "--seeds", "2"], "", Path())
+    executors.JobRunner(plan, "recipe", ("train",), False, {}).run_all(plan.runs(), devices)
+    seen = [path.read_text() for path in tmp_path.glob("out/*/seed*/gpus")]
+    assert sorted(seen) == (["3\n", "3\n"] if len(devices) == 1 else ["3\n", "5\n"])
+
+
+def test_a_killed_job_is_not_taken_for_an_earlier_one_of_its_number(words, tmp_path, monkeypatch):
+    """The number is that of a process: in a container it soon returns."""
+    monkeypatch.setenv("WAITS", "no")
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    local = pytest.importorskip("submitit.local.local")
+    start = local.start_controller
+
+    def start_after_another(folder, **options):
+        process = start(folder=folder, **options)
+        (Path(folder) / f"{process.pid}_0_result.pkl").write_bytes(pickle.dumps(("success", None)))
+        process.kill()
+        return process
+
+    monkeypatch.setattr(local, "start_controller", start_after_another)
+    with pytest.raises(UsageError, match="Transformer: failed: job"):
+        main([*words, "--seed", "2", "--executor", "local"])
 
 
 def test_a_failed_job_is_the_last_of_its_run(words, tmp_path, monkeypatch):
