@@ -3,6 +3,7 @@
 import getpass
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,15 @@ class Job:
     device: Mapping[str, str]  # variables that select its GPUs, which submitit counts from 0
 
     def __call__(self) -> None:
-        Runner(*self.arguments).run_all([self.run], [self.device])
+        """Run it; after SIGTERM wait for Slurm: it requeues no job that ends by itself."""
+        received: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+        try:
+            Runner(*self.arguments).run_all([self.run], [self.device])
+        except UsageError:
+            while received and os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+                signal.pause()  # until SIGKILL, at the end of the preempted job's grace time
+            raise
 
     def checkpoint(self) -> Any:
         """Return the job to requeue before its time is over; submitit calls it."""

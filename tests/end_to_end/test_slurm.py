@@ -127,6 +127,27 @@ def test_a_killed_job_is_not_taken_for_an_earlier_one_of_its_number(words, tmp_p
         main([*words, "--seed", "2", "--executor", "local"])
 
 
+def test_a_preempted_job_does_not_end_before_slurm_requeues_it(words, monkeypatch):
+    """Slurm sends SIGTERM to all processes, and requeues the job after its grace time."""
+
+    class Waiting(BaseException):
+        pass
+
+    monkeypatch.setattr(signal, "pause", mock.Mock(side_effect=Waiting))
+    monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
+    name, *options = words
+    (run,) = make_plan(find(name), [*options, "--seed", "2"], "", Path()).runs()
+    job, launcher = executors.Job(("recipe", ("train",), False, {}), run, {}), Path(words[-1])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for line, error in (("", UsageError), ("kill -TERM $PPID", Waiting)):
+            launcher.write_text(f"#!/bin/sh\n{line}\nexit 143\n")
+            with pytest.raises(error):
+                job()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_failed_job_is_the_last_of_its_run(words, tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "PAUSE", 0.2)
     words = [*words, "--seed", "3", "--steps", "train,generate,score", "--shards", "2"]
