@@ -91,7 +91,9 @@ class JobRunner(Runner):
         failed: list[Run] = []
         name = "CUDA_VISIBLE_DEVICES"
         visible = {name: os.environ[name]} if name in os.environ else {}
-        free = [visible | device for device in devices] if self._is_local else []
+        free: list[Mapping[str, str]] = (
+            [{**visible, **device} for device in devices] if self._is_local else []
+        )
         try:
             while waiting or self._jobs:
                 queue = self._queue()
