@@ -141,6 +141,20 @@ def test_the_sentences_of_an_update_are_shared_by_the_gpus(make, kind, tmp_path)
         assert args.batch_size % args.required_batch_size_multiple == 0 or len(gpus) < 2
 
 
+@pytest.mark.parametrize(("workers", "sentences"), [([], 16), ([1], 64), ([4], 16), ([16], 4)])
+def test_an_update_is_shared_by_the_workers_that_the_user_wants(
+    make, monkeypatch, capsys, workers, sentences
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    memory = SimpleNamespace(total_memory=24 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **kwargs: True)
+    extra = [word for number in workers for word in ("--distributed-world-size", str(number))]
+    assert main(["train", str(make("classification")), "--dry-run", "--", *extra]) == 0
+    command = shlex.split(capsys.readouterr().out.replace("\\\n", ""))
+    assert value_of(command, "--batch-size") == str(sentences)
+
+
 @pytest.mark.parametrize(("major", "expected"), [(7, "--fp16"), (8, "--bf16")])
 def test_a_gpu_that_only_emulates_bfloat16_trains_in_float16(monkeypatch, major, expected):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

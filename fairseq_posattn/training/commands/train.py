@@ -93,10 +93,12 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     check_unsplit(save_dir, "--save-dir")
     import torch  # imported late: --help needs none
 
+    extra = words[here + 1 :]
     number = 0 if wanted.cpu else torch.cuda.device_count()
     gpus = [torch.cuda.get_device_properties(n).total_memory >> 30 for n in range(number)]
+    if (workers := cli.value_of(extra, "--distributed-world-size")).isdecimal():
+        gpus = (gpus * int(workers))[: int(workers)]  # fewer, or those of other machines, too
     name = wanted.size or list(KINDS[prepared.kind])[1 if gpus else 0]
-    extra = words[here + 1 :]
     if start := wanted.start:
         if wanted.arch:
             raise UsageError(f"--arch {wanted.arch}: --from has its own; leave one of them out")
