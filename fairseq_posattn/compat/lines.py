@@ -36,10 +36,11 @@ def end_lines_at_line_feeds() -> None:
 
 @instead(interactive_loop, "buffered_read")
 def read_groups(input: str, buffer_size: int) -> Iterator[list[str]]:
-    """Yield groups of lines of a file or of standard input, ``"-"``, without white space around.
+    """Yield groups of lines of a file or of standard input, ``"-"``, as training reads them.
 
-    Other separators of lines become spaces, as in training: ``--bpe`` would take them for text.
+    Other separators of lines become spaces: ``--bpe`` would take them for text. Spaces around are
+    removed, but not other white space, which is text to ``--bpe``.
     """
-    lines = (one_line(line.strip()) for line in file_lines(input, allow_empty=True))
+    lines = (one_line(line).strip(" \t") for line in file_lines(input, allow_empty=True))
     while group := list(islice(lines, buffer_size)):
         yield group

@@ -75,6 +75,12 @@ def test_interactive_answers_each_line(text, monkeypatch, named):
     assert sum(groups, []) == EXPECTED
 
 
+def test_interactive_keeps_wide_and_no_break_spaces_at_ends(text):
+    with open(text, "wb") as file:
+        file.write("\u3000全角\u00a0\r\n a \t\n\u2028b\r\n".encode())
+    assert list(interactive.buffered_read(text, 9)) == [["\u3000全角\u00a0", "a", "b"]]
+
+
 def test_two_scores_of_a_line_stay_together(tmp_path, write_sentence_data):
     columns = {"input0": ["a b", "c d"], "label": ["x", "y"]}
     data = write_sentence_data(tmp_path / "data", {"train": columns})
