@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from fairseq_posattn.compat.patching import Function, around, generation_loop, i
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.languages import code_of
 from fairseq_posattn.text.plain_text import joiner, splitter
-from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.text.subwords import SPACE, split_marks, whole_words
 
 logger = logging.getLogger(__name__)
 
@@ -192,6 +193,13 @@ def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
     if symbol == "sentencepiece" or (symbol == "wordpiece" and not underscores):
         return whole_words(sentence, symbol)
     return post_process(sentence, symbol)
+
+
+@around(SentencepieceBPE, "encode")
+def split_marks_of_text(encode: Function, self: Any, x: str) -> Any:
+    """Split SentencePiece's mark in the text into bytes, as in training, not at it as a space."""
+    has_bytes = self.sp.is_byte(self.sp.piece_to_id("<0x00>"))
+    return split_marks(partial(encode, self), x) if SPACE in x and has_bytes else encode(self, x)
 
 
 @instead(SentencepieceBPE, "decode")

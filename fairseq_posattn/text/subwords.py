@@ -173,9 +173,14 @@ class SentencePieceEncoder:
 
     def __call__(self, line: str) -> str:
         if SPACE in line and self.has_bytes:
-            subwords = self(line.replace(SPACE, STAND_IN))
-            return subwords.replace(_bytes_of(STAND_IN), _bytes_of(SPACE))
+            return split_marks(self, line)
         return " ".join(self.processor.encode(line, out_type=str))
+
+
+def split_marks(split: Callable[[str], str], text: str) -> str:
+    """Return SentencePiece's subwords of text with its mark, which becomes bytes, not a space."""
+    subwords = split(text.replace(SPACE, STAND_IN))
+    return subwords.replace(_bytes_of(STAND_IN), _bytes_of(SPACE))
 
 
 def without_space(split: Callable[[str], str], text: str) -> str:

@@ -15,7 +15,7 @@ import torch
 from fairseq import file_utils, options, scoring, utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer, MosesTokenizerConfig
-from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqDecoder, FairseqLanguageModel
@@ -34,6 +34,7 @@ from fairseq_posattn.inference import translation
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.moses import RULES
+from fairseq_posattn.text.subwords import SentencePieceEncoder, train_sentencepiece
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 
@@ -89,6 +90,17 @@ def test_wordpieces_are_joined(subwords, words):
     assert SentencepieceBPE.decode(None, pieces) == "a\u2603b\u00a0 c"
     fairseqs = data_utils.post_process.__wrapped__
     assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
+
+
+@pytest.mark.parametrize("size, has_bytes", [(266, True), (8, False)])
+def test_marks_in_the_text_are_split_as_in_training(tmp_path, size, has_bytes):
+    learned = {"normalization_rule_name": "identity", "hard_vocab_limit": False}
+    learned |= {"model_type": "bpe", "byte_fallback": has_bytes}
+    train_sentencepiece(["ab ba"] * 20, size, tmp_path / "spm", **learned)
+    bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(tmp_path / "spm.model")))
+    text = "ab \u2581ba"
+    assert bpe.encode(text) == SentencePieceEncoder(tmp_path / "spm.model")(text)
+    assert (bpe.decode(bpe.encode(text)) == text) == has_bytes
 
 
 def test_moses_reads_codes_with_regions():
