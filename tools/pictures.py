@@ -40,7 +40,8 @@ def draw_results(results: Results, path: Path) -> None:
     """Draw the differences from plain attention with their 95% intervals, by mechanism."""
     findings = [f for f in find(results) if f.family.startswith(FAMILIES) and f.tested]
     names = list(dict.fromkeys(map(_label, findings)))
-    panels = list(dict.fromkeys(name.removesuffix(" (paper form)") for name in MECHANISMS.values()))
+    drawn = {finding.mechanism.removesuffix(" (paper form)") for finding in findings}
+    panels = [name for name in dict.fromkeys(MECHANISMS.values()) if name in drawn]
     figure = new_figure(2.1 * len(panels) + 1.6, 0.28 * len(names) + 1.3)
     axes = figure.subplots(1, len(panels), sharey=True)
     for axis, panel in zip(axes, panels, strict=True):
@@ -57,7 +58,7 @@ def draw_results(results: Results, path: Path) -> None:
     handles = [
         Line2D([], [], color=color, marker=marker, label=label)
         for label, marker, color in (
-            ("significant (p < 0.05)", "o", ORANGE),
+            ("significant (p < 0.05, uncorrected)", "o", ORANGE),
             ("not significant", "o", GRAY),
             ("DMAN, paper form", "D", GRAY),
         )

@@ -144,6 +144,18 @@ def test_all_pictures_are_drawn(tmp_path):
     assert set(heads.values()) == {b"\x89PNG"}
 
 
+def test_the_picture_has_no_empty_panel(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    from tools import pictures
+
+    drawn = []
+    monkeypatch.setattr(pictures, "write_picture", lambda figure, path: drawn.append(figure))
+    pictures.draw_results(results_of(ROOT), tmp_path / "results.png")
+    (figure,) = drawn
+    assert figure.axes
+    assert all(len(axis.lines) > 1 for axis in figure.axes)  # the first is that of no difference
+
+
 @pytest.fixture
 def section(fill_numbers, checkout):
     """Return a function that fills the results of rows and returns the section of a table."""
