@@ -116,6 +116,7 @@ MECHANISMS = {
     "future": Builder(attention.MaskedDotProductAttention, {"masks": "future"}),
     "masked": Builder(attention.MaskedDotProductAttention),
 }
+PACKAGED = dict(MECHANISMS)  # without a user's
 DECODER_ONLY = ("cope", "forget")  # causal only
 ENCODER_MECHANISMS = [name for name in MECHANISMS if name not in DECODER_ONLY]
 

@@ -10,7 +10,12 @@ from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.fused import DropoutStreams, Sum, uses_kernels
 from fairseq_posattn.model.caches import IncrementalState
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
-from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
+from fairseq_posattn.model.mechanisms import (
+    HEADS_ACTIVATIONS,
+    MECHANISMS,
+    PACKAGED,
+    LayerDescription,
+)
 from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 
 CROSS = "cross"
@@ -32,6 +37,10 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
     """
     names = split_sublayers(text)
     known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]
+    for name in (*PACKAGED, CROSS, FEED_FORWARD):
+        if MECHANISMS.get(name) is not PACKAGED.get(name):  # cross attention reads "san", too
+            fix = f"--user-dir replaces {name!r}; give your mechanism another name"
+            raise ValueError(f"{flag} {text}: {fix}")
     for name in names:
         if name == CROSS and not cross:
             raise ValueError(f"{flag} {text}: an encoder has no {CROSS} attention; remove {CROSS}")

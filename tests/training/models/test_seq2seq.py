@@ -318,6 +318,13 @@ def test_mechanisms_of_users_replace_positions_too(build_model, replaces):
     assert placed is not replaces
 
 
+@pytest.mark.parametrize("name", ["san", "rope", "cross", "ffn"])
+def test_a_users_mechanism_has_a_name_of_its_own(build_model, monkeypatch, name):
+    monkeypatch.setitem(MECHANISMS, name, Builder(DotProductAttention))
+    with pytest.raises(UsageError, match=f"replaces '{name}'; give your mechanism another name"):
+        build_model("posattn_transformer", JOINT)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_parameter_is_trained(build_model, name, dtype):
