@@ -65,6 +65,14 @@ GIVEN = {
     **{"--target-lang": "data", "--save-dir": "--out", "--cpu": "--cpu"},
     **{"--fp16": "--precision", "--bf16": "--precision"},
 }
+# Those of fairseq-generate.
+DECODED = {
+    name: GIVEN[name]
+    for name in ("--user-dir", "--task", "--source-lang", "--target-lang", "--cpu", "--fp16")
+}
+DECODED |= {"--path": "the row", "--gen-subset": "the recipe, which scores the test set"}
+DECODED |= {"--results-path": "--out", "--max-tokens": "the recipe"}
+DECODED |= dict.fromkeys(("--num-shards", "--shard-id"), "--shards")
 # Those of data with labels alone.
 SELECTED = "the first of metrics, which selects checkpoints"
 BEST = dict.fromkeys(("--best-checkpoint-metric", "--maximize-best-checkpoint-metric"), SELECTED)
@@ -294,14 +302,16 @@ def _check_metrics(source: Source, known: Collection[str]) -> None:
 def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
     """Check what can be known of flags without fairseq."""
     table, rows = source.table, source.rows
-    shared = [(source.lines.get(name), name, getattr(table, name)) for name in ("training", "tiny")]
-    for line, name, flags in (*shared, *((rows[name], name, table.rows[name]) for name in rows)):
+    keys = {"training": set_elsewhere, "tiny": set_elsewhere, "decoding": DECODED}
+    shared = [(source.lines.get(name), name, getattr(table, name), keys[name]) for name in keys]
+    of_rows = [(line, name, table.rows[name], set_elsewhere) for name, line in rows.items()]
+    for line, name, flags, given in (*shared, *of_rows):
         try:
             words = shlex.split(flags)
         except ValueError as error:
             source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
         for word in words:
-            if instead := set_elsewhere.get(word.partition("=")[0]):
+            if instead := given.get(word.partition("=")[0]):
                 source.fail(line, f"{word} is set by {instead}; remove it here")
         if line not in rows.values():
             if "--arch" in words:

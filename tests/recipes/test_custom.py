@@ -119,6 +119,9 @@ ADDED = [  # what is added behind the epochs, message
     ("user_dir: fr-en", "fr-en has no __init__.py; name the folder"),
     ("user_dir: stock", "stock/__init__.py must have 'import fairseq_posattn'"),
     ("scoring: bleu --comet x", "'bleu --comet x' is not bleu or rou"),
+    ("decoding: --beam 4 --path=x.pt", "--path=x.pt is set by the row; remove it here"),
+    ("decoding: --gen-subset valid", "--gen-subset is set by the recipe, which scores the"),
+    ("decoding: --beam '4", "has an open quotation mark"),
 ]
 MISTAKES += [("epochs: 3", f"epochs: 3\n{line}", 3, message) for line, message in ADDED]
 
