@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from fairseq_posattn.common.files import write_text
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.transformer_layer import split_sublayers
 from fairseq_posattn.text.manifest import Manifest
 
 NAME = "README.md"
@@ -28,7 +30,7 @@ A model for {pipeline}, exported from a fairseq checkpoint by
 
 ```python
 import fairseq_posattn.hugging_face  # registers the model; pip install 'fairseq-posattn[export]'
-from transformers import {auto}, AutoTokenizer
+{imports}from transformers import {auto}, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
 model = {auto}.from_pretrained("{name}")
@@ -63,6 +65,7 @@ def write(
                 scores = "model(**inputs).logits.softmax(-1)[0].tolist()"
                 result = f"sum(score * p for score, p in enumerate({scores}, start=1))"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
+    names["imports"] = _import_lines(config.options)
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data: dict[str, str | None] = {"languages": " to ".join(languages)}
     words = getattr(tokenizer, "words", rules and rules.word_rule) or "tokens separated by spaces"
@@ -89,6 +92,17 @@ def language_line(names: Sequence[str]) -> str:
     """Return the card's line of languages by BCP 47, of names such as ``de`` and ``zh_TW``."""
     codes = [name.replace("_", "-") for name in names if CODE.fullmatch(name)]
     return f"language: {json.dumps(codes)}\n" if codes else ""  # quoted: no is false in YAML
+
+
+def _import_lines(options: Mapping[str, Any]) -> str:
+    """Return the lines of the packages that have the model's mechanisms, but for this one."""
+    sides = (str(options.get(f"{side}_sublayers", "")) for side in ("encoder", "decoder"))
+    used = {name for side in sides for name in split_sublayers(side)} & MECHANISMS.keys()
+    modules = {MECHANISMS[name].mechanism.__module__.partition(".")[0] for name in used}
+    own = sorted(modules - {__package__.partition(".")[0]})
+    return "".join(
+        f"import {module}  # a folder of --user-dir, for its mechanisms\n" for module in own
+    )
 
 
 def _model(trained: TrainedModel, config: Any) -> dict[str, Any]:

@@ -173,6 +173,8 @@ def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path
     path, _ = translator("translator_of_mine", *flags)
     loaded, _, difference = export(path, tmp_path / "out")
     assert loaded.config.options["much_bent_by"] == 3 and difference < 1e-5
+    card = (tmp_path / "out/README.md").read_text()
+    assert f"\nimport {__name__}  # a folder of --user-dir" in card
 
 
 @pytest.mark.parametrize(
