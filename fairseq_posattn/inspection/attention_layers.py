@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from torch import Tensor, nn
 
 import fairseq_posattn.attention as mechanisms
+from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction, Mechanism
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
@@ -72,7 +73,7 @@ class AttentionLayer:
         if isinstance(self.owner, mechanisms.DistanceAwareAttention):
             return f"w = {self.owner.distance_weight[head]:+.2f}"
         masks = getattr(self.owner, "masks", None)
-        return "" if masks is None else f"mask {masks.names[head]}"
+        return f"mask {masks.names[head]}" if isinstance(masks, MaskBank) else ""
 
 
 def of_stack(

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.inspection.attention_layers import choose, of_side
+from fairseq_posattn.inspection.attention_layers import AttentionLayer, choose, of_side
+from fairseq_posattn.inspection.page.mechanism_plots import of_layer
 
 
 def labels(layers):
@@ -76,3 +78,10 @@ def test_a_layer_without_the_sublayer_is_refused(build):
     _, [*all_but_last, _] = build("dman,san,ffn")
     with pytest.raises(UsageError, match="^--layers 2 --sublayers san: there is none of these$"):
         choose(all_but_last, [2], ["san"])
+
+
+def test_a_users_mechanism_may_have_masks_of_its_own():
+    owner = mechanisms.DotProductAttention()
+    owner.masks = torch.ones(2, 5)
+    layer = AttentionLayer(1, "mine", owner, owner)
+    assert layer.head_note(0) == "" and of_layer(layer) is None

@@ -8,6 +8,7 @@ from torch import Tensor
 import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.attention.dman import relative_bias_vector
 from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
+from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.inspection.attention_layers import AttentionCall, AttentionLayer
 from fairseq_posattn.inspection.parameters import head_parameters
 
@@ -55,7 +56,7 @@ def of_layer(layer: AttentionLayer) -> dict[str, Any] | None:
     mask, length = None, FURTHEST + 1
     if isinstance(owner, mechanisms.TensorizedAttention):
         mask = owner.mask(length, length)
-    elif masks := getattr(owner, "masks", None):
+    elif isinstance(masks := getattr(owner, "masks", None), MaskBank):
         mask = masks.of_distance(length, length, device=torch.device("cpu"))
     if mask is not None:
         about = "multiplies attention before normalization: 0 hides a word"
