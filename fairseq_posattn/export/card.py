@@ -99,7 +99,7 @@ def _import_lines(options: Mapping[str, Any]) -> str:
     sides = (str(options.get(f"{side}_sublayers", "")) for side in ("encoder", "decoder"))
     used = {name for side in sides for name in split_sublayers(side)} & MECHANISMS.keys()
     modules = {MECHANISMS[name].mechanism.__module__.partition(".")[0] for name in used}
-    own = sorted(modules - {__package__.partition(".")[0]})
+    own = sorted(modules - {__name__.partition(".")[0]})
     return "".join(
         f"import {module}  # a folder of --user-dir, for its mechanisms\n" for module in own
     )
