@@ -305,13 +305,13 @@ def _check_rows(source: Source, set_elsewhere: Mapping[str, str]) -> None:
     keys = {"training": set_elsewhere, "tiny": set_elsewhere, "decoding": DECODED}
     shared = [(source.lines.get(name), name, getattr(table, name), keys[name]) for name in keys]
     of_rows = [(line, name, table.rows[name], set_elsewhere) for name, line in rows.items()]
-    for line, name, flags, given in (*shared, *of_rows):
+    for line, name, flags, setters in (*shared, *of_rows):
         try:
             words = shlex.split(flags)
         except ValueError as error:
             source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
         for word in words:
-            if instead := given.get(word.partition("=")[0]):
+            if instead := setters.get(word.partition("=")[0]):
                 source.fail(line, f"{word} is set by {instead}; remove it here")
         if line not in rows.values():
             if "--arch" in words:
