@@ -86,9 +86,15 @@ class PosAttnRecommender(BaseFairseqModel):
         return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
     def train(self, mode: bool = True) -> "PosAttnRecommender":
-        """Set the mode and discard the cached title vectors, which training makes stale."""
-        self.catalogue = None
+        """Set the mode; another one discards the cached title vectors, which training changes."""
+        if mode != self.training:  # fairseq sets it before each batch
+            self.catalogue = None
         return super().train(mode)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load weights, and discard the cached title vectors."""
+        self.catalogue = None
+        return super().load_state_dict(*args, **kwargs)
 
     def encode_titles(self, titles: Tensor) -> Tensor:
         """Encode titles ``[U, L]`` to ``[U, D]``."""

@@ -94,6 +94,18 @@ def test_training_discards_cached_titles():
     assert not torch.equal(before, model.rank(TITLES, *arguments))
 
 
+def test_validation_encodes_titles_once_for_the_same_weights():
+    """fairseq calls ``eval()`` before each batch."""
+    model, lengths = build(**SMALL), []
+    encode = model.encode_titles
+    model.encode_titles = lambda titles: lengths.append(len(titles)) or encode(titles)
+    arguments = (torch.tensor([[1]]), torch.tensor([0]), torch.tensor([[2, 3]]))
+    before = [model.eval().rank(TITLES, *arguments) for _ in range(2)][0]
+    assert lengths == [len(TITLES)]
+    model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
+    assert not torch.equal(before, model.rank(TITLES, *arguments))
+
+
 def test_additive_pooling_is_its_equation():
     pooling = AdditivePooling(3, 2).double()
     hidden = torch.randn(1, 4, 3, dtype=torch.float64)
