@@ -99,11 +99,13 @@ def test_validation_encodes_titles_once_for_the_same_weights():
     model, lengths = build(**SMALL), []
     encode = model.encode_titles
     model.encode_titles = lambda titles: lengths.append(len(titles)) or encode(titles)
-    arguments = (torch.tensor([[1]]), torch.tensor([0]), torch.tensor([[2, 3]]))
-    before = [model.eval().rank(TITLES, *arguments) for _ in range(2)][0]
+    history, candidates = torch.tensor([[1]]), torch.tensor([[2, 3]])
+    for _ in range(2):
+        model.eval().rank(TITLES, history, torch.tensor([0]), candidates)
     assert lengths == [len(TITLES)]
     model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
-    assert not torch.equal(before, model.rank(TITLES, *arguments))
+    ranked = model.rank(TITLES, history, torch.tensor([0]), candidates)
+    torch.testing.assert_close(ranked, model(TITLES, history, candidates))
 
 
 def test_additive_pooling_is_its_equation():
