@@ -27,14 +27,19 @@ def select_encodings(
     """Return the hypotheses that share each encoding, and the encodings to select; None for all.
 
     A beam search first repeats each sentence, whose hypotheses then share its encoding and stay
-    consecutive. On a GPU other orders always select, to avoid a device sync.
+    consecutive. After an order that separates them each has its own. On a GPU such an order must
+    change their number, and other orders always select, to avoid a device sync.
     """
     if hypotheses == 1:
         hypotheses = count_repeats(new_order, sentences)
         if hypotheses > 1:
             return hypotheses, None
-    kept = new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
-    on_cpu = kept.device.type == "cpu"
+    encodings = new_order // hypotheses
+    kept, on_cpu = encodings[::hypotheses], new_order.device.type == "cpu"
+    if len(encodings) % hypotheses or (
+        on_cpu and not torch.equal(kept.repeat_interleave(hypotheses), encodings)
+    ):
+        hypotheses, kept = 1, encodings
     is_identity = on_cpu and torch.equal(kept, torch.arange(sentences, device="cpu"))
     return hypotheses, None if is_identity else kept
 

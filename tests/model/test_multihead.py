@@ -49,6 +49,22 @@ def test_stored_encodings_attend_as_new_encodings(monkeypatch, impl, length, sho
     assert (keys.key.dim() == 5) == (keys.is_plain and length == 512)
 
 
+@pytest.mark.parametrize("order", [[0, 2], [0, 2, 3], [3, 0, 1, 2], [1, 1, 2, 0], [3, 3, 0, 1]])
+def test_hypotheses_that_an_order_separates_keep_their_encodings(order):
+    attention = MultiheadCrossAttention(8, 6, 2, DotProductAttention()).double().eval()
+    source, state = torch.randn(5, 2, 6).double(), {}
+    with torch.no_grad():
+        attention(torch.randn(1, 2, 8).double(), source, incremental_state=state)
+        for successive in ([0, 0, 1, 1], order):
+            reorder_caches(state, torch.tensor(successive))
+        x = torch.randn(1, len(order), 8).double()
+        copies = source[:, torch.tensor(order) // 2]
+        stored = state[attention, "attention"]
+        shared = source.new_empty(5, len(order) // stored.hypotheses, 6)  # its keys are stored
+        output = attention(x, shared, incremental_state=state)[0]
+        torch.testing.assert_close(output, attention(x, copies)[0])
+
+
 class _Copied(TorchDispatchMode):
     """Recorder of the sizes of copied tensors."""
 

@@ -174,7 +174,7 @@ class PosAttnEncoder(seq2seq.EncoderPass, transformer.TransformerEncoderBase):
 
         The search first repeats each sentence per hypothesis, then only drops sentences and
         exchanges hypotheses within a sentence. So encodings need not be repeated: in cross
-        attention the hypotheses are more queries. Any other first ``new_order`` is applied as is.
+        attention the hypotheses are more queries. See :func:`select_encodings` for other orders.
         """
         hypotheses, encoded = encoder_out.get("hypotheses", [1])[0], encoder_out["encoder_out"][0]
         hypotheses, kept = select_encodings(new_order, hypotheses, encoded.size(1))
