@@ -42,7 +42,7 @@ def gaussian_attention(
     position, length = sentence_positions(key, call.key_padding_mask)
     center, deviation = find_regions(center_logit, window_logit, length)  # [B, H, Tq]
     if call.impl == "sdpa":
-        middle = (length + 1) / 2  # smaller numbers have smaller squares
+        middle = (length + 1).to(center) / 2  # smaller numbers have smaller squares
         from_middle = position - middle[:, None], center - middle[:, None, None]
         vectors = add_squares(query, key, *from_middle, deviation)
         if vectors is not None:

@@ -36,7 +36,7 @@ from torch.types import Device
 
 from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
-from fairseq_posattn.attention.pytorch import is_traced
+from fairseq_posattn.attention.pytorch import is_traced, is_transformed
 from fairseq_posattn.common.errors import counted
 
 # Masks by distance t - s (query minus key position).
@@ -200,16 +200,20 @@ class MaskBank:
         lengths = query_length, key_length
         whole, masks, _ = self._cached
         longest = max(*lengths, whole.key_length)
+        # Tensors made under a transform can be neither copied nor pickled with the module.
+        is_wrapped = not is_traced() and is_transformed()
         if longest > whole.key_length or whole.vector.device != device:
             # CUDA graphs read the masks of earlier batches where these are in memory.
             before = self._cached if whole.vector.device == device else None
-            whole, masks, _ = self._cached = self._of_longest(longest, device, before)
+            cached = whole, masks, _ = self._of_longest(longest, device, before)
+            if not is_wrapped:
+                self._cached = cached
         mask = None if is_traced() else masks.get(lengths)
         if mask is None:
             longest = whole.key_length
             vector = whole.vector[:, longest - query_length : longest + key_length - 1]
             mask = DistanceMask(vector, whole.reach, *lengths)  # [K, Tq+Tk-1]
-            if not is_traced():
+            if not (is_traced() or is_wrapped):
                 masks[lengths] = mask
         return mask
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -52,9 +53,12 @@ def is_surely(condition: Any) -> bool:
 
 
 def is_transformed() -> bool:
-    """Return whether a transform of ``torch.func`` runs, under which no number can be read."""
-    # Remove when torch.func has a public function for it.
-    return torch._C._functorch.maybe_current_level() is not None
+    """Return whether forward-mode differentiation or a transform of ``torch.func`` runs.
+
+    Under the first PyTorch's oneDNN operators lose derivatives, under others no number can be read.
+    """
+    # Remove when PyTorch has public functions for it.
+    return forward_ad._current_level >= 0 or torch._C._functorch.maybe_current_level() is not None
 
 
 # Remove the oneDNN and MKL operators when torch.nn.functional.linear chooses the faster library for

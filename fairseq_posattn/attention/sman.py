@@ -78,7 +78,7 @@ def static_mask(
     visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
     if key_padding_mask is not None:
         visible = visible & ~key_padding_mask[:, None, None, :]
-    reach = (visible.sum(-1, keepdim=True) / 2).sqrt() if radius is None else radius
+    reach = (visible.sum(-1, keepdim=True).float() / 2).sqrt() if radius is None else radius
     return (visible & (distances.abs() <= reach)).float()
 
 

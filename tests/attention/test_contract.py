@@ -22,6 +22,7 @@ from fairseq_posattn.attention import (
     SourceMaps,
     TensorizedAttention,
     softmax,
+    static_mask,
 )
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
@@ -206,6 +207,22 @@ def test_scores_that_overflow_half_precision_before_scaling(name, impl):
     query, key = arguments["query"], arguments["key"]
     assert torch.matmul(query, key.transpose(-2, -1)).isinf().all()
     assert CASES[name](arguments, impl=impl).isfinite().all()
+
+
+def test_the_default_type_rounds_nothing():
+    arguments = CASES["gaussian"].arguments(Sizes(1, 2, 600, 600, 4), torch.float32)
+
+    def compute():
+        # Half of 287 tokens is a little less than the square of 12.
+        return CASES["gaussian"](arguments, impl="sdpa"), static_mask(287, 287, None)
+
+    expected = compute()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        results = compute()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(results, expected)
 
 
 @every

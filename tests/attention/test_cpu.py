@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from kernel_checks import assert_frequency
 from reference import Draws, assert_same_with_gradients, leaves, saved_for_backward
+from torch.autograd import forward_ad
 
 from fairseq_posattn.attention import cpu
 from fairseq_posattn.attention.cpu import (
@@ -20,6 +21,7 @@ from fairseq_posattn.attention.cpu import (
     linear,
     matmul,
     multiplies_batches,
+    product,
 )
 from fairseq_posattn.attention.headwise import map_heads
 from fairseq_posattn.common.errors import UsageError
@@ -105,7 +107,7 @@ def test_other_types_vectors_and_small_matrices_go_to_pytorch(
     assert bool(products) == used
 
 
-def test_autocast_tracing_and_functional_transforms_use_pytorch(products):
+def test_autocast_tracing_and_transforms_use_pytorch(products):
     x, weight, bias = tensors((4, 5))
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, weight, bias).dtype == torch.bfloat16
@@ -113,6 +115,9 @@ def test_autocast_tracing_and_functional_transforms_use_pytorch(products):
     assert "aten::linear" in str(traced.inlined_graph)
     loss = torch.func.grad(lambda weight: linear(drop(x, 0.5), weight, bias).sum())
     assert loss(weight).shape == weight.shape
+    with torch.no_grad(), forward_ad.dual_level():  # oneDNN's result would have no tangent
+        result = forward_ad.unpack_dual(product(forward_ad.make_dual(x, 2 * x), weight))
+    torch.testing.assert_close(result.tangent, F.linear(2 * x, weight))
     assert not products
 
 

@@ -146,6 +146,16 @@ def test_a_bank_first_used_in_inference_mode_serves_training_after():
     torch.testing.assert_close(gradient[0], by_hand("scaled_distance", 3))
 
 
+def test_a_bank_first_used_under_a_functional_transform_can_be_copied():
+    bank = MaskBank(["scaled_distance"])
+    mask = by_hand("scaled_distance", 3)
+    penalized = torch.func.grad(
+        lambda scores: (scores * bank.of_distance(3, 3, **CPU).matrix(scores.dtype)).sum()
+    )
+    torch.testing.assert_close(penalized(torch.zeros_like(mask)), mask)
+    assert torch.equal(copy.deepcopy(bank).of_distance(3, 3, **CPU).matrix(mask.dtype)[0], mask)
+
+
 def test_a_mask_by_distance_has_its_reach():
     """Queries 2 and 3 of four positions: keys before them, and at most one away."""
     bank = MaskBank(["past", "window:1", "distance"])
