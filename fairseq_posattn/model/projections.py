@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +26,8 @@ def pack_linear_layers(model: nn.Module) -> None:
     """Store the weights of a float32 model on a CPU a second time, as the matmul reads them.
 
     Matmuls of some ten rows, as in beam search, take half to four fifths of the time. The model can
-    no longer be trained. A layer stays as it is if MKL gives other results for its shape.
+    no longer be trained; loading other weights undoes it. A layer stays as it is if MKL gives other
+    results for its shape.
     """
     if not torch.backends.mkl.is_available():
         return
@@ -40,6 +42,12 @@ def pack_linear_layers(model: nn.Module) -> None:
                 agrees[weight.shape] = _agrees(product, layer)
             if agrees[weight.shape]:
                 layer.product = product  # type: ignore[method-assign, assignment]
+                layer.register_load_state_dict_post_hook(_use_weights)
+
+
+def _use_weights(layer: nn.Module, incompatible_keys: Any) -> None:
+    """Remove the product with packed or int8 weights, which are those before loading."""
+    vars(layer).pop("product" if isinstance(layer, Linear) else "forward", None)
 
 
 def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
@@ -80,11 +88,12 @@ def quantize_linear_layers(model: nn.Module) -> None:
 
     Weights have a scale per output feature, inputs one per call. Embeddings, attention and layer
     norms stay float32. Where fairseq's own models use a weight without calling its layer, as in
-    their encoder's attention, it stays float32, too.
+    their encoder's attention, it stays float32, too. Loading other weights undoes it.
     """
     for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
         matmul = partial(pytorch.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
+        layer.register_load_state_dict_post_hook(_use_weights)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:

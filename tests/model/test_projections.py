@@ -5,7 +5,7 @@ import torch
 
 from fairseq_posattn.attention import cpu
 from fairseq_posattn.model import projections
-from fairseq_posattn.model.projections import pack_linear_layers
+from fairseq_posattn.model.projections import pack_linear_layers, quantize_linear_layers
 
 
 @pytest.mark.parametrize("library", cpu.LIBRARIES)
@@ -34,3 +34,13 @@ def test_layers_that_differ_when_packed_stay_as_they_are(monkeypatch):
     layer = cpu.Linear(48, 80)
     pack_linear_layers(layer)
     assert "product" not in vars(layer)
+
+
+@pytest.mark.parametrize("change", [pack_linear_layers, quantize_linear_layers])
+@torch.no_grad()
+def test_weights_that_are_loaded_later_are_used(change):
+    model, other = (torch.nn.Sequential(cpu.Linear(48, 80), torch.nn.Linear(80, 9)) for _ in "ab")
+    change(model)
+    model.load_state_dict(other.state_dict())
+    x = torch.randn(40, 48)
+    torch.testing.assert_close(model(x), other(x))
