@@ -102,7 +102,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             input_ids: ``[B, S]``, padded on either side, with ``</s>`` at the end.
             attention_mask: ``[B, S]``, 0 where padded; default: where tokens are padding.
             decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far; default: shifted labels.
-            past_key_values: cache of an earlier call; only the last position is computed.
+            past_key_values: cache of an earlier call; logits are those of the last position.
             labels: ``[B, T]``, -100 or the padding symbol where ignored.
             num_items_in_batch: labels of all batches of an update, to divide the loss by.
         """
@@ -121,11 +121,16 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         masks = [] if padding is None else [padding]
         encoder_out = {"encoder_out": [encoded.transpose(0, 1)], "encoder_padding_mask": masks}
         past: Any = None
-        if use_cache:
+        if use_cache or past_key_values:
             past = {} if past_key_values is None else past_key_values
-            if not past:  # a given prefix
-                for length in range(1, decoder_input_ids.size(1)):
-                    self.decoder(decoder_input_ids[:, :length], encoder_out, past)
+            length = decoder_input_ids.size(1)
+            stored = (len(cache) for cache in past.values() if isinstance(cache, PositionCache))
+            first = 1 + max(stored, default=length - 1 if past else 0)
+            if first > length:
+                problem = f"{length} tokens, of which past_key_values has {first - 1}"
+                raise ValueError(f"decoder_input_ids: {problem}; give all tokens so far")
+            for end in range(first, length):  # of a given prefix
+                self.decoder(decoder_input_ids[:, :end], encoder_out, past)
         logits = self.decoder(decoder_input_ids, encoder_out, past)
         loss = None
         if labels is not None:

@@ -107,6 +107,21 @@ def test_a_prefix_is_continued(exported):
     assert torch.equal(tokens, model.generate(**inputs, **options, use_cache=False))
 
 
+@torch.no_grad()
+def test_a_cache_is_continued_by_several_tokens(exported):
+    model, tokenizer = exported
+    inputs = tokenizer(lines(3), padding=True, return_tensors="pt")
+    tokens = sentences(6, 6, 6, words=8)
+    past = model(**inputs, decoder_input_ids=tokens[:, :2], use_cache=True).past_key_values
+    for use_cache, length in ((None, 3), (True, 6)):
+        options = {"past_key_values": past, "use_cache": use_cache}
+        output = model(**inputs, decoder_input_ids=tokens[:, :length], **options)
+        expected = model(**inputs, decoder_input_ids=tokens[:, :length])
+        torch.testing.assert_close(output.logits, expected.logits[:, -1:])
+    with pytest.raises(ValueError, match="1 tokens, of which past_key_values has 6; give all tok"):
+        model(**inputs, decoder_input_ids=tokens[:, :1], past_key_values=past)
+
+
 def test_sampling_ends_at_the_maximum_length(exported):
     """Although the most probable token, the only one that is sampled, is another one."""
     model, tokenizer = exported
