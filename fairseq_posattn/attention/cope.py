@@ -45,7 +45,8 @@ def contextual_position_attention(
     furthest = position_embedding.size(0) - 1
     positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=furthest)
     by_position = scaled_scores(query, position_embedding).to(scores.dtype)  # [B, H, Tq, N]
-    lower, upper = positions.detach().floor(), positions.detach().ceil()
+    whole = positions.detach().nan_to_num()  # NaN is no index; the share stays NaN
+    lower, upper = whole.floor(), whole.ceil()
     share = positions - lower
     below, above = (by_position.gather(-1, x.long()) for x in (lower, upper))
     scores = scores + below * (1 - share) + above * share

@@ -238,6 +238,19 @@ def test_padded_keys_may_hold_nan(name):
     torch.testing.assert_close(output, expected)
 
 
+@pytest.mark.parametrize(
+    "name", [n for n, case in CASES.items() if "query" in case.attention.shapes.dimensions]
+)
+def test_a_nan_reaches_the_context_of_its_query_alone(name):
+    arguments = {n: getattr(a, "data", a) for n, a in CASES[name].arguments(Sizes()).items()}
+    expected = CASES[name](arguments)
+    arguments["query"][1, 1, 3, 0] = math.nan
+    output = CASES[name](arguments)
+    assert output[1, 1, 3].isnan().all()
+    expected[1, 1, 3] = output[1, 1, 3]
+    torch.testing.assert_close(output, expected, equal_nan=True)
+
+
 @every
 def test_weights_are_before_dropout_and_zero_at_padding(name):
     arguments = CASES[name].arguments(Sizes())
