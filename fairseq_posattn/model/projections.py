@@ -42,7 +42,11 @@ def pack_linear_layers(model: nn.Module) -> None:
                 agrees[weight.shape] = _agrees(product, layer)
             if agrees[weight.shape]:
                 layer.product = product  # type: ignore[method-assign, assignment]
-                layer.register_load_state_dict_post_hook(_use_weights)
+                _follow_loading(layer)
+
+
+def _follow_loading(layer: Any) -> None:
+    layer.register_load_state_dict_post_hook(_use_weights)
 
 
 def _use_weights(layer: nn.Module, incompatible_keys: Any) -> None:
@@ -93,7 +97,7 @@ def quantize_linear_layers(model: nn.Module) -> None:
     for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
         matmul = partial(pytorch.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
-        layer.register_load_state_dict_post_hook(_use_weights)
+        _follow_loading(layer)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
