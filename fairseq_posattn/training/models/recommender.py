@@ -71,7 +71,8 @@ class PosAttnRecommender(BaseFairseqModel):
             fix = "disan, bi_blosan: --encoder-hidden-dim; mpsan: an --mpsan-fusion other than gate"
             raise ValueError(f"--encoder {cfg.encoder!s} {differ}; give {fix}")
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
-        self.catalogue: Tensor | None = None  # vectors of all titles in evaluation
+        # In evaluation all titles and their vectors.
+        self.catalogue: tuple[Tensor, Tensor] | None = None
 
     @property
     def levels(self) -> dict[str, nn.Module]:
@@ -125,8 +126,10 @@ class PosAttnRecommender(BaseFairseqModel):
         ``titles`` are those of all news, ``[1 + N, L]``, on any device; ``users`` ``[B]`` are the
         rows of ``history`` ``[U, T]`` by impression.
         """
-        if self.catalogue is None:
+        if self.catalogue is None or self.catalogue[0] is not titles:
             batches = (some.long().to(history.device) for some in titles.split(TITLES_PER_BATCH))
-            self.catalogue = torch.cat([self.encode_titles(batch) for batch in batches])
-        vectors = self.encode_users(self.catalogue[history], history.eq(0))[users]  # [B, D]
-        return torch.einsum("bcd,bd->bc", self.catalogue[candidates], vectors)
+            encoded = torch.cat([self.encode_titles(batch) for batch in batches])
+            self.catalogue = titles, encoded
+        news = self.catalogue[1]
+        vectors = self.encode_users(news[history], history.eq(0))[users]  # [B, D]
+        return torch.einsum("bcd,bd->bc", news[candidates], vectors)

@@ -104,8 +104,9 @@ def test_validation_encodes_titles_once_for_the_same_weights():
         model.eval().rank(TITLES, history, torch.tensor([0]), candidates)
     assert lengths == [len(TITLES)]
     model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
-    ranked = model.rank(TITLES, history, torch.tensor([0]), candidates)
-    torch.testing.assert_close(ranked, model(TITLES, history, candidates))
+    for titles in (TITLES, TITLES.flip(0)):
+        ranked = model.rank(titles, history, torch.tensor([0]), candidates)
+        torch.testing.assert_close(ranked, model(titles, history, candidates))
 
 
 def test_additive_pooling_is_its_equation():
