@@ -42,10 +42,11 @@ def pack_linear_layers(model: nn.Module) -> None:
                 agrees[weight.shape] = _agrees(product, layer)
             if agrees[weight.shape]:
                 layer.product = product  # type: ignore[method-assign, assignment]
-                _follow_loading(layer)
+                _undo_on_loading(layer)
 
 
-def _follow_loading(layer: Any) -> None:
+def _undo_on_loading(layer: Any) -> None:
+    """Have the layer multiply by its weights again once others are loaded."""
     layer.register_load_state_dict_post_hook(_use_weights)
 
 
@@ -97,7 +98,7 @@ def quantize_linear_layers(model: nn.Module) -> None:
     for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
         matmul = partial(pytorch.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
-        _follow_loading(layer)
+        _undo_on_loading(layer)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
