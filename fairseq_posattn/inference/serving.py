@@ -5,10 +5,9 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -94,11 +93,9 @@ class Batches:
     async def _answer(self, requests: list[Any]) -> list[Any]:
         """Translate requests as a batch; return those to try alone, since the batch failed."""
         lines = [line for some, _ in requests for line in some]
-        started = time.perf_counter()
         loop = asyncio.get_running_loop()
         try:
-            work = partial(self.translator.translate_all, lines, self.limits.batch)
-            results = iter(await loop.run_in_executor(self.pool, work))
+            results, seconds = await loop.run_in_executor(self.pool, self._translate, lines)
         except Exception as error:  # any other would end this task: nobody would get an answer
             if len(requests) > 1:
                 return requests
@@ -108,13 +105,19 @@ class Batches:
             return []
         self.counts["lines_total"] += len(lines)
         self.counts["batches_total"] += bool(lines)
-        self.counts["seconds_total"] += time.perf_counter() - started  # type: ignore[assignment]
+        self.counts["seconds_total"] += seconds  # type: ignore[assignment]
         for some, result in requests:
             translations = [next(results) for _ in some]
             self.counts["longest_total"] += sum(each.is_longest for each in translations)
             if not result.done():
                 result.set_result(translations)
         return []
+
+    def _translate(self, lines: Sequence[Line]) -> tuple[Iterator[Translation], float]:
+        """Return translations, and the seconds without the wait for other models in the pool."""
+        started = time.perf_counter()
+        results = iter(self.translator.translate_all(lines, self.limits.batch))
+        return results, time.perf_counter() - started
 
 
 def application(translators: Iterable[Translator], limits: Limits) -> Starlette:

@@ -252,6 +252,28 @@ def test_lines_that_are_translated_no_longer_wait(translator, source, monkeypatc
     assert (waiting, counts["waiting"]) == ([7, 5, 3], 0)
 
 
+def test_seconds_of_translation_are_not_those_of_waiting_for_another_model(translator, monkeypatch):
+    counts, clock, translate_all = Counter(), [0.0], translator.translate_all
+
+    def take_a_second(*args):
+        translations = translate_all(*args)
+        clock[0] += 1
+        return translations
+
+    async def ask():
+        with ThreadPoolExecutor(1) as pool:
+            models = [Batches(translator, pool, Limits(), counts) for _ in range(2)]
+            tasks = [asyncio.create_task(model.run()) for model in models]
+            await asyncio.gather(*(model.translate(["A"]) for model in models))
+            for task in tasks:
+                task.cancel()
+
+    monkeypatch.setattr(translator, "translate_all", take_a_second)
+    monkeypatch.setattr(serving.time, "perf_counter", lambda: clock[0])
+    asyncio.run(ask())
+    assert counts["seconds_total"] == 2
+
+
 def test_an_error_of_any_kind_is_an_answer(translator, monkeypatch):
     """Check that the next request is answered, too."""
 
