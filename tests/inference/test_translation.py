@@ -483,6 +483,12 @@ def test_shards_of_translations_are_the_whole(source, write, capsys, shards):
     assert "".join(parts) == whole and whole.count("\n") == len(EXPECTED)
 
 
+def test_the_last_shard_refuses_prefixes_of_more_lines(source, write, capsys):
+    words = ["--input", write("text", "A\nB"), "--prefixes", write("begin", "x\n\n\n")]
+    assert [command(*words, "--shard", f"{part}/2") for part in (1, 2)] == [0, 1]
+    assert "begin: has more lines than" in capsys.readouterr().err
+
+
 def test_a_shard_needs_a_file_that_can_be_read_twice(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")  # what a shell gives for <(zcat FILE)
     for words in ((), ("--input", tmp_path / "pipe")):

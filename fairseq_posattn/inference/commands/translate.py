@@ -65,7 +65,8 @@ def main(
     parser.add_argument("--attention", choices=levels, default=decoding["attention"], help=about)
     group = parser.add_argument_group("decoding, as in fairseq-generate")
     options.add_search(group, decoding)
-    about = "hypotheses to print for each line, best first; one blank line for a blank one"
+    about = "hypotheses to print for each line, best first; fewer if no others have its "
+    about += "prefix or constraints, one blank line for a blank one (--json keeps lines apart)"
     cli.add_count(group, "--nbest", 1, about)
     about = "never print <unk>, but the best known subword in its place"
     group.add_argument("--no-unk", action="store_true", help=about)
@@ -168,7 +169,8 @@ def requests(
         number, bounds = shard.start, (shard.start, shard.stop)
         part = itertools.islice(itertools.chain.from_iterable(groups), *bounds)
         groups = iter(lambda: list(itertools.islice(part, args.buffer_size)), [])
-        prefixes = prefixes and itertools.islice(prefixes, *bounds)
+        end = None if args.shard[0] + 1 == args.shard[1] else shard.stop  # the last counts the rest
+        prefixes = prefixes and itertools.islice(prefixes, shard.start, end)
     for lines in groups:
         numbered = enumerate(lines, start=number + 1)
         texts = [decode_line(line, name, number, notes) for number, line in numbered]
