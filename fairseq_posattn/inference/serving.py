@@ -184,6 +184,8 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
     try:
         if request.headers.get("content-type", "").lower().startswith(FORM):
             form = parse_qs(body.decode(), keep_blank_values=True, errors="strict")
+            if len(form.get("q", [])) > 1:
+                raise Refused(400, "q: is given more than once; send a list in JSON")
             return {name: values[-1] for name, values in form.items()}
         fields = json.loads(body)
     except UnicodeDecodeError:

@@ -132,6 +132,8 @@ def test_a_form_is_answered_as_json_is(url, source):
     form = "application/x-www-form-urlencoded"
     status, answer = post(url, b"q=l%E4uft&source=de&target=en", {"Content-Type": form})
     assert status == 400 and "not UTF-8" in answer["error"]
+    status, answer = post(url, b"q=A&q=B&source=de&target=en", {"Content-Type": form})
+    assert status == 400 and "q: is given more than once" in answer["error"]
     for kind, text, expected in ((form, source[0], EXPECTED[0]), (form.title(), "", "")):
         fields = urllib.parse.urlencode({"q": text, "source": "de", "target": "en"}).encode()
         assert post(url, fields, {"Content-Type": kind}) == (200, {"translatedText": expected})
