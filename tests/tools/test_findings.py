@@ -202,7 +202,7 @@ def test_means_are_tested_over_data_sets(results_of, count):
     assert last == means if count == 6 else last.startswith("| sick, pearson |")
 
 
-def test_different_verdicts_on_the_same_data_name_the_models(results_of):
+def test_different_verdicts_or_gains_on_the_same_data_name_the_models(results_of):
     tables = ("Side by side, small: trec", 90), ("Side by side, large: trec", 95)
     rows = [
         {**entry, "table": table}
@@ -216,6 +216,9 @@ def test_different_verdicts_on_the_same_data_name_the_models(results_of):
         if entry["row"] == "mpsan":
             entry["scores"] = {"accuracy": [95, 95.2, 95.1]}
     assert findings.in_short(results_of(*rows)).splitlines()[0] == f"{better} +5.00."
+    rows[-1]["scores"] = {"accuracy": [96, 96.2, 96.1]}
+    gains = f"{better} (large) +6.00, trec (small) +5.00."
+    assert findings.in_short(results_of(*rows)).splitlines()[0] == gains
 
 
 def test_models_of_two_tables_count_once(results_of):

@@ -296,9 +296,9 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
 
 
 def _data_name(finding: Finding, findings: Sequence[Finding]) -> str:
-    """Return the data set, with the models where others have another verdict on it."""
-    verdicts = {other.verdict for other in findings if other.data == finding.data}
-    return finding.data if len(verdicts) == 1 else f"{finding.data} ({finding.models})"
+    """Return the data set, with the models where others have another verdict or gain on it."""
+    shown = {(other.verdict, _gain(other)) for other in findings if other.data == finding.data}
+    return finding.data if len(shown) == 1 else f"{finding.data} ({finding.models})"
 
 
 def _key(name: str) -> str:
