@@ -285,7 +285,7 @@ def check_names(settings: Mapping[str, Any]) -> None:
         # train without the predicate or the second sentence, and its losses leave out the tag with
         # the number of padding. The labels of pairs are as those of sentences.
         is_loss_of_pairs = kind == "criterion" and hasattr(kind_of_task, "data_of")
-        if getattr(kind_of_task, "of_plugin", False) and not is_loss_of_pairs:
+        if is_of_plugin(kind_of_task) and not is_loss_of_pairs:
             named = registries()[kind].get(settings.get(kind), type)
             if named.__module__.startswith("fairseq."):
                 known = sorted(name for name in registries()[kind] if task in tasks_of(kind, name))
@@ -302,7 +302,12 @@ def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:
 
 def is_known_task(name: str | None) -> bool:
     """Return whether a task is one of :data:`KNOWN_TASKS`, or of the plugin's."""
-    return name in KNOWN_TASKS or getattr(TASK_REGISTRY.get(name), "of_plugin", False)
+    return name in KNOWN_TASKS or is_of_plugin(TASK_REGISTRY.get(name))
+
+
+def is_of_plugin(task: Any) -> bool:
+    """Return whether a class is a task of the plugin, not a user's that is derived from one."""
+    return "of_plugin" in getattr(task, "__dict__", ())
 
 
 def needs_task(tasks: tuple[str, ...], task: str | None = None) -> str:

@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
 from fairseq.models import ARCH_CONFIG_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import checks
@@ -59,7 +59,6 @@ def metric(name, **others):
         (TRAIN, metric("accuracy", report_accuracy=True) | HIGHEST),
         (TRAIN, metric("anything", criterion="composite_loss")),
         (CLASSIFY, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}),
-        (STOCK, {"task": PAIRS}),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 1}),
         (CLASSIFY, {"task": "sentence_pair_prediction"}),
         (CLASSIFY, {"task": "sentence_pair_prediction", "criterion": "sentence_prediction"}),
@@ -71,6 +70,13 @@ def metric(name, **others):
 )
 def test_good_settings_pass(settings, changed):
     check(settings | changed)
+
+
+@pytest.mark.parametrize("arch", ["roberta", "mpsan_classifier"])
+def test_a_task_derived_from_the_plugins_takes_any_model(arch, monkeypatch):
+    """Check that only the author of a task knows the models for its data."""
+    monkeypatch.setitem(TASK_REGISTRY, "derived", type("Derived", (TASK_REGISTRY[PAIRS],), {}))
+    check(STOCK | {"task": "derived", "arch": arch})
 
 
 def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
