@@ -75,10 +75,23 @@ def test_interactive_answers_each_line(text, monkeypatch, named):
     assert sum(groups, []) == EXPECTED
 
 
-def test_interactive_keeps_wide_and_no_break_spaces_at_ends(text):
+@pytest.mark.parametrize(
+    "bpe, first", [("sentencepiece", "\u3000全角\u00a0"), ("subword_nmt", "全角"), (None, "全角")]
+)
+def test_interactive_keeps_wide_spaces_at_ends_for_sentencepiece(text, bpe, first, monkeypatch):
+    """subword-nmt makes a subword of them, which are not in training's text."""
     with open(text, "wb") as file:
         file.write("\u3000全角\u00a0\r\n a \t\n\u2028b\r\n".encode())
-    assert list(interactive.buffered_read(text, 9)) == [["\u3000全角\u00a0", "a", "b"]]
+    groups = []
+
+    def read(common):
+        groups.extend(interactive.buffered_read(text, 9))
+        raise InterruptedError
+
+    monkeypatch.setattr(utils, "import_user_module", read)
+    with pytest.raises(InterruptedError):
+        interactive.main(SimpleNamespace(common=None, bpe=bpe and SimpleNamespace(_name=bpe)))
+    assert groups == [[first, "a", "b"]]
 
 
 def test_two_scores_of_a_line_stay_together(tmp_path, write_sentence_data):
