@@ -64,11 +64,12 @@ GIVEN = {
     **{"--user-dir": "user_dir", "--task": "data", "--source-lang": "data"},
     **{"--target-lang": "data", "--save-dir": "--out", "--cpu": "--cpu"},
     **{"--fp16": "--precision", "--bf16": "--precision"},
+    **{"-s": "data", "-t": "data", "--max-sentences": "batch_size"},  # fairseq's other names
 }
-# Those of fairseq-generate.
+# Those of fairseq-generate, whose --fp16 suits models of any precision.
 DECODED = {
     name: GIVEN[name]
-    for name in ("--user-dir", "--task", "--source-lang", "--target-lang", "--cpu", "--fp16")
+    for name in ("--user-dir", "--task", "--source-lang", "--target-lang", "-s", "-t", "--cpu")
 }
 DECODED |= {"--path": "the row", "--gen-subset": "the recipe, which scores the test set"}
 DECODED |= {"--results-path": "--out", "--max-tokens": "the recipe"}

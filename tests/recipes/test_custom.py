@@ -99,6 +99,7 @@ MISTAKES = [  # what is replaced, by what, line, message
     ("--lr 1e-3", "--arch x", 3, "training has --arch; give each row its own"),
     (ALIBI, "", 6, "row 'ALiBi' has no --arch NAME; give it"),
     (ALIBI, "--encoder-sublayers alibi,ffn", 6, "row 'ALiBi' has no --arch NAME; give it"),
+    ("--lr 1e-3", "-s en -t fr", 3, "-s is set by data; remove it here"),
     (ALIBI, "--arch x --seed=4", 6, "--seed=4 is set by seeds; remove it here"),
     ("ALiBi:", "Transformer:", 6, "row 'Transformer' is also in line 5; rename one"),
     ("ALiBi:", "8:", 6, "row must be text, not '8'; put it in quotes"),
@@ -120,6 +121,7 @@ ADDED = [  # what is added behind the epochs, message
     ("user_dir: stock", "stock/__init__.py must have 'import fairseq_posattn'"),
     ("scoring: bleu --comet x", "'bleu --comet x' is not bleu or rou"),
     ("decoding: --beam 4 --path=x.pt", "--path=x.pt is set by the row; remove it here"),
+    ("decoding: -t fr", "-t is set by data; remove it here"),
     ("decoding: --gen-subset valid", "--gen-subset is set by the recipe, which scores the"),
     ("decoding: --beam '4", "has an open quotation mark"),
 ]
