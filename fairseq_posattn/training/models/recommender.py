@@ -87,8 +87,8 @@ class PosAttnRecommender(BaseFairseqModel):
         return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
     def train(self, mode: bool = True) -> "PosAttnRecommender":
-        """Set the mode; another one discards the cached title vectors, which training changes."""
-        if mode != self.training:  # fairseq sets it before each batch
+        """Set the mode; training discards the cached title vectors, which it changes."""
+        if mode or self.training:  # fairseq calls eval() before each batch
             self.catalogue = None
         return super().train(mode)
 

@@ -92,6 +92,8 @@ def test_training_discards_cached_titles():
         model.embed_tokens.weight.mul_(2)
     model.eval()
     assert not torch.equal(before, model.rank(TITLES, *arguments))
+    model.train().rank(TITLES, *arguments)
+    assert model.train().catalogue is None
 
 
 def test_validation_encodes_titles_once_for_the_same_weights():
