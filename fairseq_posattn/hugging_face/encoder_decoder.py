@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, check_arguments, nested
 from fairseq_posattn.model.caches import IncrementalState, PositionCache
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
@@ -127,8 +127,9 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             stored = (len(cache) for cache in past.values() if isinstance(cache, PositionCache))
             first = 1 + max(stored, default=length - 1 if past else 0)
             if first > length:
-                problem = f"{length} tokens, of which past_key_values has {first - 1}"
-                raise ValueError(f"decoder_input_ids: {problem}; give all tokens so far")
+                problem = f"{counted(length, 'token')}, and past_key_values has {first - 1} already"
+                fix = "give all tokens so far and at least a new one"
+                raise ValueError(f"decoder_input_ids: {problem}; {fix}")
             for end in range(first, length):  # of a given prefix
                 self.decoder(decoder_input_ids[:, :end], encoder_out, past)
         logits = self.decoder(decoder_input_ids, encoder_out, past)

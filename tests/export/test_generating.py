@@ -118,7 +118,7 @@ def test_a_cache_is_continued_by_several_tokens(exported):
         output = model(**inputs, decoder_input_ids=tokens[:, :length], **options)
         expected = model(**inputs, decoder_input_ids=tokens[:, :length])
         torch.testing.assert_close(output.logits, expected.logits[:, -1:])
-    with pytest.raises(ValueError, match="1 tokens, of which past_key_values has 6; give all tok"):
+    with pytest.raises(ValueError, match="1 token, and past_key_values has 6 already; give all t"):
         model(**inputs, decoder_input_ids=tokens[:, :1], past_key_values=past)
 
 
