@@ -12,7 +12,7 @@ from fairseq_posattn.common.files import write_text
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import MECHANISMS, PACKAGED
 from fairseq_posattn.model.transformer_layer import split_sublayers
 from fairseq_posattn.text.manifest import Manifest
 
@@ -65,7 +65,7 @@ def write(
                 scores = "model(**inputs).logits.softmax(-1)[0].tolist()"
                 result = f"sum(score * p for score, p in enumerate({scores}, start=1))"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
-    names["imports"] = _import_lines(config.options)
+    names["imports"] = _import_lines(config.options, trained.path)
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data: dict[str, str | None] = {"languages": " to ".join(languages)}
     words = getattr(tokenizer, "words", rules and rules.word_rule) or "tokens separated by spaces"
@@ -94,12 +94,20 @@ def language_line(names: Sequence[str]) -> str:
     return f"language: {json.dumps(codes)}\n" if codes else ""  # quoted: no is false in YAML
 
 
-def _import_lines(options: Mapping[str, Any]) -> str:
-    """Return the lines of the packages that have the model's mechanisms, but for this one."""
+def _import_lines(options: Mapping[str, Any], path: str) -> str:
+    """Return the lines of the packages that have the model's mechanisms, but for this one.
+
+    A user's options of a class of this package are in the folder that the checkpoint names.
+    """
     sides = (str(options.get(f"{side}_sublayers", "")) for side in ("encoder", "decoder"))
     used = {name for side in sides for name in split_sublayers(side)} & MECHANISMS.keys()
-    modules = {MECHANISMS[name].mechanism.__module__.partition(".")[0] for name in used}
-    own = sorted(modules - {__name__.partition(".")[0]})
+    names = used - PACKAGED.keys()
+    modules = {MECHANISMS[name].mechanism.__module__.partition(".")[0] for name in names}
+    package = __name__.partition(".")[0]
+    if package in modules:
+        folder = saved_group(read_checkpoint(path, "meta"), "common").get("user_dir")
+        modules.add(Path(str(folder or "")).name)
+    own = sorted(name for name in modules - {package} if name.isidentifier())
     return "".join(
         f"import {module}  # a folder of --user-dir, for its mechanisms\n" for module in own
     )

@@ -15,7 +15,7 @@ from fairseq.models import register_model
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
-from fairseq_posattn.attention import DotProductAttention
+from fairseq_posattn.attention import DotProductAttention, MaskedDotProductAttention
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.export.checkpoint import export
@@ -175,6 +175,17 @@ def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path
     assert loaded.config.options["much_bent_by"] == 3 and difference < 1e-5
     card = (tmp_path / "out/README.md").read_text()
     assert f"\nimport {__name__}  # a folder of --user-dir" in card
+
+
+def test_the_card_imports_the_folder_of_a_users_options(translator, tmp_path, monkeypatch):
+    (tmp_path / "named_here").mkdir()
+    (tmp_path / "named_here/__init__.py").touch()
+    builder = Builder(MaskedDotProductAttention, {"masks": "past+window:2"})
+    monkeypatch.setitem(MECHANISMS, "near", builder)
+    flags = "--encoder-sublayers=near,ffn", f"--user-dir={tmp_path / 'named_here'}"
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags)
+    export(path, tmp_path / "out")
+    assert "\nimport named_here  #" in (tmp_path / "out/README.md").read_text()
 
 
 @pytest.mark.parametrize(
