@@ -30,7 +30,7 @@ A model for {pipeline}, exported from a fairseq checkpoint by
 
 ```python
 import fairseq_posattn.hugging_face  # registers the model; pip install 'fairseq-posattn[export]'
-{imports}from transformers import {auto}, AutoTokenizer
+{imported}from transformers import {auto}, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
 model = {auto}.from_pretrained("{name}")
@@ -65,7 +65,7 @@ def write(
                 scores = "model(**inputs).logits.softmax(-1)[0].tolist()"
                 result = f"sum(score * p for score, p in enumerate({scores}, start=1))"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
-    names["imports"] = _import_lines(config.options, trained.path)
+    names["imported"] = _import_line(config.options, trained.path)
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data: dict[str, str | None] = {"languages": " to ".join(languages)}
     words = getattr(tokenizer, "words", rules and rules.word_rule) or "tokens separated by spaces"
@@ -94,23 +94,13 @@ def language_line(names: Sequence[str]) -> str:
     return f"language: {json.dumps(codes)}\n" if codes else ""  # quoted: no is false in YAML
 
 
-def _import_lines(options: Mapping[str, Any], path: str) -> str:
-    """Return the lines of the packages that have the model's mechanisms, but for this one.
-
-    A user's options of a class of this package are in the folder that the checkpoint names.
-    """
+def _import_line(options: Mapping[str, Any], path: str) -> str:
+    """Return the line that imports the folder of ``--user-dir`` if a mechanism is a user's."""
     sides = (str(options.get(f"{side}_sublayers", "")) for side in ("encoder", "decoder"))
     used = {name for side in sides for name in split_sublayers(side)} & MECHANISMS.keys()
-    names = used - PACKAGED.keys()
-    modules = {MECHANISMS[name].mechanism.__module__.partition(".")[0] for name in names}
-    package = __name__.partition(".")[0]
-    if package in modules:
-        folder = saved_group(read_checkpoint(path, "meta"), "common").get("user_dir")
-        modules.add(Path(str(folder or "")).name)
-    own = sorted(name for name in modules - {package} if name.isidentifier())
-    return "".join(
-        f"import {module}  # a folder of --user-dir, for its mechanisms\n" for module in own
-    )
+    name = Path(saved_group(read_checkpoint(path, "meta"), "common").get("user_dir") or "").name
+    is_own = name and used - PACKAGED.keys()
+    return f"import {name}  # the folder of --user-dir, for its mechanisms\n" if is_own else ""
 
 
 def _model(trained: TrainedModel, config: Any) -> dict[str, Any]:

@@ -173,11 +173,9 @@ def test_flags_of_the_users_model_are_required_and_exported(translator, tmp_path
     path, _ = translator("translator_of_mine", *flags)
     loaded, _, difference = export(path, tmp_path / "out")
     assert loaded.config.options["much_bent_by"] == 3 and difference < 1e-5
-    card = (tmp_path / "out/README.md").read_text()
-    assert f"\nimport {__name__}  # a folder of --user-dir" in card
 
 
-def test_the_card_imports_the_folder_of_a_users_options(translator, tmp_path, monkeypatch):
+def test_the_card_imports_the_folder_of_a_users_mechanism(translator, tmp_path, monkeypatch):
     (tmp_path / "named_here").mkdir()
     (tmp_path / "named_here/__init__.py").touch()
     builder = Builder(MaskedDotProductAttention, {"masks": "past+window:2"})
