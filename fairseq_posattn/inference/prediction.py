@@ -39,7 +39,8 @@ from fairseq_posattn.training.criterions.sentences import expected_score
 from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
 from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
 
-__all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
+__all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "classifier_of", "load"]
+__all__ += ["predictor_of"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ def predictor_of(
     if isinstance(trained.task, SequenceTaggingTask):
         settings = _words_of(trained, words), _is_lower_cased(trained), find_device(device)
         return RolePredictor(trained, *settings)
+    return classifier_of(trained, words, device)
+
+
+def classifier_of(trained: TrainedModel, words: Words = None, device: Device = None) -> "Predictor":
+    """Return a predictor of labels or scores for a loaded model; see :func:`load`."""
     if not isinstance(trained.task, SentencePredictionTask):
         raise trained.refusal("not a classifier")
     cfg = trained.task.cfg

@@ -169,8 +169,7 @@ class ClassifierView(View):
 
     def __init__(self, trained: TrainedModel, *chosen: Any):
         super().__init__(trained, attention_layers.of_classifier(trained), *chosen)
-        predictor: Any = prediction.predictor_of(trained, device="cpu")
-        self.predictor = predictor
+        self.predictor = predictor = prediction.classifier_of(trained, device="cpu")
         predictor.words = RULES[predictor.rule_of_text()]
         self.notes, self.unknown = predictor.new_notes, predictor.unknown
         self.takes_pairs = predictor.expects_pairs
