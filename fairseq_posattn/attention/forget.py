@@ -36,8 +36,9 @@ def forgetting_attention(
     call, wide = replace(call, causal=True), torch.promote_types(log_gate.dtype, torch.float32)
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
     if call.impl == "sdpa":  # the total at the query is the same for all keys
-        # A gate's gradient sums those of many keys, whose rounding to half precision adds up.
-        dtype = wide if total.requires_grad else query.dtype
+        # A gate's gradient sums those of many keys, whose rounding to half precision adds up. The
+        # pass without gradients of activation checkpointing has to draw the same dropout mask.
+        dtype = wide if total.requires_grad or call.dropout_p else query.dtype
         q, k, v = (x.to(dtype) for x in (query, key, value))
         scaled = q * q.size(-1) ** -0.5
         with torch.autocast(query.device.type, enabled=False):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.logging import metrics
+from fairseq.modules import checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
@@ -59,6 +60,21 @@ def complete_batches(
     if getattr(self, "training_dummy", "DUMMY") != "DUMMY":  # fairseq's mark of none
         self.reset_dummy_batch(self.training_dummy)
     return train_step(self, samples, *args, **kwargs)
+
+
+@around(checkpoint_activations, "_checkpointed_forward")
+def recompute_under_autocast(
+    checkpointed: Function, original_forward: Function, *args: Any, **kwargs: Any
+) -> Any:
+    """Recompute a layer of ``--checkpoint-activations`` under ``--amp`` as it was computed.
+
+    fairseq recomputes it in float32, where other kernels may draw other dropout masks.
+    """
+    kind = next(x.device.type for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
+    if torch.is_autocast_enabled(kind):
+        autocast = torch.autocast(kind, torch.get_autocast_dtype(kind))
+        original_forward = autocast(original_forward)
+    return checkpointed(original_forward, *args, **kwargs)
 
 
 @around(FairseqAdam, "__init__")

@@ -105,6 +105,17 @@ def test_gradients_of_gates_of_long_texts(dtype, autocast):
     assert torch.dist(ours.double(), right) < 0.01 * right.norm()
 
 
+def test_dropout_of_gates_is_alike_in_both_passes_of_activation_checkpointing():
+    """The first has no gradients; in another type PyTorch's kernels draw other dropout masks."""
+    arguments = CASES["forget"].arguments(Sizes(2, 2, 9, 9, 8), torch.bfloat16, DEVICE)
+    outputs = []
+    for has_gradients in (False, True):
+        torch.manual_seed(1)
+        with torch.set_grad_enabled(has_gradients):
+            outputs.append(forgetting_attention(**arguments, impl="sdpa", dropout_p=0.5))
+    assert torch.equal(*outputs)
+
+
 @pytest.mark.parametrize(("window", "is_exact"), [(0.5, True), (0.05, True), (0.01, False)])
 def test_narrow_windows_are_as_exact_as_others(window, is_exact):
     arguments = CASES["gaussian"].arguments(Sizes(1, 2, 200, 200, 8), torch.float32)

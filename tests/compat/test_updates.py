@@ -10,6 +10,7 @@ import pytest
 import torch
 from fairseq import utils
 from fairseq.logging import metrics
+from fairseq.modules import checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
@@ -232,3 +233,23 @@ def test_the_module_of_a_nan_is_named(caplog, restore):
     restore(NanDetector, "add_hooks")
     with pytest.raises(StopIteration):
         search()
+
+
+@pytest.mark.parametrize("patched", [True, False])
+def test_layers_are_recomputed_under_autocast(restore, patched):
+    """fairseq recomputes them in float32."""
+    if not patched:
+        restore(checkpoint_activations, "_checkpointed_forward")
+    types = []
+
+    class Layer(torch.nn.Linear):
+        def forward(self, x):
+            output = super().forward(x)
+            types.append(output.dtype)
+            return output
+
+    layer = checkpoint_activations.checkpoint_wrapper(Layer(2, 2))
+    with torch.autocast("cpu", BF16):
+        output = layer(torch.ones(1, 2, requires_grad=True)).sum()
+    output.backward()
+    assert types == [BF16, BF16 if patched else F32]
