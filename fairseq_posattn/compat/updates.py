@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,15 +36,27 @@ def train_batch(
     ignore_grad: bool = False,
     **options: Any,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Train by a CUDA graph if wanted; exclude dummy batches, whose tokens fairseq counts."""
+    """Train by a CUDA graph if wanted."""
     if not ignore_grad and (graphs := graphs_of(model, criterion, optimizer, sample)):
         return graphs.train(sample)
-    loss, sample_size, logged = train_step(
+    trained: tuple[Any, Any, dict[str, Any]] = train_step(
         self, sample, model, criterion, optimizer, update_num, ignore_grad, **options
     )
-    if ignore_grad:
-        return loss, 0 * sample_size, {name: 0 * value for name, value in logged.items()}
-    return loss, sample_size, logged
+    return trained
+
+
+def exclude_dummies(
+    train_step: Function, *args: Any, ignore_grad: bool, **kwargs: Any
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Train on a batch by the task's function; leave out dummy batches, which fairseq counts."""
+    loss, sample_size, logged = train_step(*args, ignore_grad=ignore_grad, **kwargs)
+    return loss, *((0 * sample_size, _zeros(logged)) if ignore_grad else (sample_size, logged))
+
+
+def _zeros(logged: Any) -> Any:
+    if isinstance(logged, dict):  # those of several criterions are nested
+        return {name: _zeros(value) for name, value in logged.items()}
+    return 0 * logged
 
 
 @around(Trainer, "train_step")
@@ -59,7 +72,8 @@ def complete_batches(
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     if getattr(self, "training_dummy", "DUMMY") != "DUMMY":  # fairseq's mark of none
         self.reset_dummy_batch(self.training_dummy)
-    return train_step(self, samples, *args, **kwargs)
+    with replaced(self.task, "train_step", partial(exclude_dummies, self.task.train_step)):
+        return train_step(self, samples, *args, **kwargs)
 
 
 @around(checkpoint_activations, "_checkpointed_forward")

@@ -15,7 +15,6 @@ from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
-from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -165,12 +164,26 @@ def test_the_gradient_norm_is_copied_to_the_host(monkeypatch):
     assert inspect.unwrap(clip)(optimizer, 0.0) is norm
 
 
-def test_dummy_batches_count_nothing():
-    loss, ours = torch.ones((), requires_grad=True), FairseqTask.train_step
-    arguments = (None, Mock(), lambda model, sample: (2 * loss, 3, {"ntokens": 3}), Mock(), 1)
-    for step, count in ((ours, 0), (inspect.unwrap(ours), 3)):
-        _, size, logged = step(FairseqTask(None), *arguments, ignore_grad=True)
-        assert size == logged["ntokens"] == count
+def test_dummy_batches_count_nothing(make_trainer):
+    """Also those of tasks with an own function, as translation_lev's, and of nested metrics."""
+    trainer = make_trainer()
+    trainer.task.load_dataset("train")
+    rows = trainer.task.dataset("train")
+    trainer._dummy_batch = batch = rows.collater([rows[0], rows[1]])
+    trainer.optimizer.multiply_grads = multiply = Mock()
+    trainer.task.reduce_metrics = reduce = Mock()
+
+    def train_step(sample, model, criterion, optimizer, update_num, ignore_grad):
+        loss, size, logged = criterion(model, sample)
+        optimizer.backward(0 * loss if ignore_grad else loss)
+        return loss, size, {"ntokens": logged["ntokens"], "multitask": {"letters": {"ntokens": 3}}}
+
+    trainer.task.train_step = train_step
+    trainer.train_step([batch, None])
+    assert multiply.call_args.args == (1 / 2,)
+    ((dummy, real), _) = reduce.call_args.args
+    assert (dummy["ntokens"], real["ntokens"]) == (0, batch["ntokens"])
+    assert dummy["multitask"] == {"letters": {"ntokens": 0}}
 
 
 def test_a_missing_last_batch_removes_no_tokens_of_the_others(make_trainer, restore):
