@@ -147,6 +147,20 @@ def test_validation_continues_after_a_checkpoint():
     metrics.reset()
 
 
+def test_relatedness_of_several_subsets():
+    """fairseq-validate opens no new root: the default aggregator gets the sums of all subsets."""
+    metrics.reset()
+    for targets in ([1.0, 2.0, 4.0], [1.0, 3.0, 2.0, 5.0]):
+        criterion, logits = build("relatedness", 5), torch.eye(5)[: len(targets)]
+        criterion.task.datasets = {"test": targets}
+        logged = log_batch(criterion, logits, torch.tensor(targets))
+        with metrics.aggregate() as meters:
+            criterion.reduce_metrics([logged])
+        expected = stats.pearsonr(logits.softmax(-1) @ torch.arange(1.0, 6), targets)[0]
+        assert meters.get_smoothed_values()["pearson"] == pytest.approx(expected, abs=1e-4)
+    metrics.reset()
+
+
 def test_relatedness_logs_only_the_loss_in_training():
     criterion = build("relatedness", 5)
     logged = log_batch(criterion, torch.zeros(2, 5), torch.tensor([1.0, 2.0]), training=True)

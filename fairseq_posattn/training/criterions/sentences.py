@@ -67,9 +67,11 @@ class SummedCriterion(FairseqCriterion):
         metrics.log_scalar("loss", loss / max(sentences, 1) / cls.divisor, sentences, round=4)
         for key, derived in cls.derived.items():
             if logged := [log[key] for log in logging_outputs if key in log]:
-                metrics.log_scalar_sum(f"_{key}", sum(logged))
+                total: Any = sum(logged)
+                meter = f"_{key}{total.size(-1)}"  # fairseq-validate also adds the subsets up
+                metrics.log_scalar_sum(meter, total)
                 for name, function in derived.items():
-                    metrics.log_derived(name, functools.partial(_derive, f"_{key}", *function))
+                    metrics.log_derived(name, functools.partial(_derive, meter, *function))
 
 
 class SentenceCriterion(SummedCriterion):
