@@ -7,6 +7,7 @@ contain spaces: a line is its last numbers, and all before them is the word.
 import random
 import re
 from argparse import ArgumentParser, ArgumentTypeError
+from codecs import BOM_UTF8
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -101,7 +102,7 @@ def read_vectors(
     dim, name = 0, archive.label(member)
     with archive.open(member) as stream, Progress(f"reading {member}", "vectors") as progress:
         for number, line in enumerate(raw_lines(stream, name), start=1):
-            line = line.rstrip(b" \r\n")
+            line = line.rstrip(b" \r\n").removeprefix(BOM_UTF8 if number == 1 else b"")
             if number == 1 and (header := HEADER.fullmatch(line)):
                 dim = int(header[1])
                 continue

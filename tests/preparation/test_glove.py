@@ -34,6 +34,7 @@ def test_vectors_of_whole_words_are_copied_as_written_or_refused(vectors):
 def test_the_header_of_word2vec_and_spaces_at_the_ends_of_fasttext(vectors):
     text = "3 2\nat name@domain.com 3 4 \nat 5 6 \nthe 7 8 \n"
     assert glove.read_vectors(*vectors(text), {"at", "3"}) == ({"at": "5 6"}, 2)
+    assert glove.read_vectors(*vectors(f"\ufeff{text}"), {"the"}) == ({"the": "7 8"}, 2)
 
 
 def test_fairseq_reads_the_written_vectors(tmp_path):
