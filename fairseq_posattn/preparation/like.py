@@ -1,6 +1,7 @@
 """Preparation for an existing model, ``--like``: with its rules, subwords and dictionaries."""
 
 import hashlib
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -25,6 +26,13 @@ def add_option(parser: ArgumentParser) -> None:
         "--from"
     )
     parser.add_argument("--like", type=Path, metavar="FOLDER|CHECKPOINT", help=about)
+
+
+def checkpoints_of(folder: Path) -> Path:
+    """Return the folder of checkpoints of prepared data; a fold's is in that of its corpus."""
+    path = folder.resolve()
+    is_fold = re.fullmatch(r"fold\d", path.name)
+    return Path("checkpoints", path.parent.name if is_fold else "", path.name)
 
 
 class Template:
@@ -67,8 +75,7 @@ class Template:
     @property
     def start(self) -> Path | None:
         """Return the checkpoint, or folder of checkpoints, of its model; None if unknown."""
-        saved = Path("checkpoints", self.folder.resolve().name)
-        for folder in (self.folder, saved):
+        for folder in (self.folder, checkpoints_of(self.folder)):
             if any((folder / name).exists() for name in CHECKPOINTS):
                 return folder if self.path.is_dir() else self.path
         return None if self.path.is_dir() else self.path

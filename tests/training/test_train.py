@@ -271,6 +271,16 @@ def test_wrong_options_and_folders_are_named(make, kind, folder, words, message,
     assert message in capsys.readouterr().err
 
 
+def test_folds_of_two_corpora_have_two_folders_of_checkpoints(make, tmp_path, capsys):
+    folds = [tmp_path / name / "fold0" for name in ("cr", "mpqa")]
+    folds[0].parent.mkdir()
+    make("classification").rename(folds[0])
+    shutil.copytree(*folds)
+    for fold in folds:
+        assert main(["train", str(fold), "--cpu", "--dry-run"]) == 0
+        assert f" --save-dir checkpoints/{fold.parent.name}/fold0 " in capsys.readouterr().out
+
+
 def log_line(tag, **numbers):
     numbers = {name if tag == "train_inner" else f"{tag}_{name}": n for name, n in numbers.items()}
     return f"x | INFO | {tag} | {json.dumps(numbers)}\n"

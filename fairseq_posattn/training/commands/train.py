@@ -31,6 +31,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_unsplit
 from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_of
+from fairseq_posattn.preparation.like import checkpoints_of
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
     wanted = parser.parse_args(words[:here])
     prepared = Prepared(*map(Path, wanted.folder.split(":")))
-    save_dir = wanted.save_dir or Path("checkpoints", prepared.folder.resolve().name)
+    save_dir = wanted.save_dir or checkpoints_of(prepared.folder)
     check_unsplit(save_dir, "--save-dir")
     import torch  # imported late: --help needs none
 
