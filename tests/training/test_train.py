@@ -414,7 +414,22 @@ def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
     latin = "--save-dir=" + os.fsdecode("ö".encode("latin-1"))
     with open(tmp_path / "train.log", "ab", buffering=0) as file:
         train._append(file, f"\n$ fairseq-train d --lr 1 {latin}\n")
-    assert not [*train.forgotten(["d", "--lr", "1", latin], [], tmp_path)]
+    assert not named(latin)
+
+
+@pytest.mark.parametrize("folder, prepared, is_other", [("a", 1, 0), ("a", 3, 1), ("b", 1, 1)])
+def test_other_data_than_those_of_the_last_run_are_named(folder, prepared, is_other, tmp_path):
+    """Distilled data, and data prepared --like others, have their dictionaries."""
+    command = ["fairseq-train", str(tmp_path / folder)]
+    (tmp_path / "train.log").write_text(f"$ fairseq-train {tmp_path / 'a'}\n")
+    (tmp_path / folder / "label").mkdir(parents=True)
+    files = {"checkpoint_last.pt": 2, f"{folder}/label/train.bin": prepared}
+    for name, seconds in files.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    warnings = [*train.forgotten(command, [], tmp_path)]
+    assert len(warnings) == is_other
+    assert all(f"trained on other data than {command[1]} has now" in line for line in warnings)
 
 
 def test_interruption_stops_fairseq_train(tmp_path):

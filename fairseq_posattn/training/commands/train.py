@@ -163,15 +163,24 @@ def build_command(
 
 
 def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> Iterator[str]:
-    """Yield a line for each flag of the last run that ``command`` changes, not by ``extra``."""
-    path = save_dir / LOG
-    if not (path.exists() and (save_dir / "checkpoint_last.pt").exists()):
+    """Yield a line for each flag of the last run that ``command`` changes, not by ``extra``.
+
+    The first is about other data: another folder, or one that was prepared again.
+    """
+    path, checkpoint = save_dir / LOG, save_dir / "checkpoint_last.pt"
+    if not (path.exists() and checkpoint.exists()):
         return
     with open(path, encoding="utf-8", errors="surrogateescape") as log:
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
     words = []
     with suppress(ValueError):  # a full disk cut the line, or a value has several lines
         words = shlex.split("".join(last))
+    data, trained = (folders.split(":") for folders in (command[1], "".join(words[2:3])))
+    files = [file for folder in data for file in Path(folder).rglob("train*.bin")]
+    is_other = words and [*map(os.path.realpath, data)] != [*map(os.path.realpath, trained)]
+    if is_other or any(file.stat().st_mtime > checkpoint.stat().st_mtime for file in files):
+        other = f"the last run trained on other data than {command[1]} has now"
+        yield f"{other}, and its model goes on; for a new model give another --save-dir"
     before, now, custom = map(cli.flag_values, (words, command, extra))
     for flag, old in before.items():
         if flag == "--user-dir" and Path(old).name == PLUGIN.name:
