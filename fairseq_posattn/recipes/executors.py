@@ -1,6 +1,5 @@
 """Runs of a recipe as jobs of Slurm, or as processes that are started like them, by submitit."""
 
-import getpass
 import os
 import re
 import signal
@@ -131,7 +130,7 @@ class JobRunner(Runner):
         """Return the numbers of the user's jobs in Slurm's queue."""
         if self._is_local:
             return set()
-        words = ["squeue", "--noheader", "--format=%i", f"--user={getpass.getuser()}"]
+        words = ["squeue", "--noheader", "--format=%i", f"--user={os.getuid()}"]
         while (listed := subprocess.run(words, capture_output=True, text=True)).returncode:
             self.say(f"waiting for squeue: {listed.stderr.strip()}")
             time.sleep(PAUSE)

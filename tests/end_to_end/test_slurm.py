@@ -172,6 +172,7 @@ def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path, mon
     """The same command waits for the job, which Slurm's signal before its end has requeued."""
     monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("LOGNAME", "nobody")  # as after `sudo -E`: jobs are of the user's number
     words += ["--seed", "2", "--executor", "slurm", "--cores", "2", "--partition"]
     with pytest.raises(UsageError, match="--executor slurm: .*invalid partition specified"):
         main([*words, "unknown"])
