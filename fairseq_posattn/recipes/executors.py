@@ -100,7 +100,9 @@ class JobRunner(Runner):
                     if job.done() if self._is_local else job.job_id not in queue:
                         self._jobs.remove((run, job, device))
                         free.append(device)
-                        if not job.paths.result_pickle.exists() or job.exception():
+                        # NFS shows another node's new file once the folder is read.
+                        written = os.listdir(job.paths.folder)
+                        if job.paths.result_pickle.name not in written or job.exception():
                             reason = f"the reason is in {job.paths.stderr}"
                             error = UsageError(f"job {job.job_id} failed; {reason}")
                             failures.append((run.name, error))

@@ -127,6 +127,20 @@ def test_a_killed_job_is_not_taken_for_an_earlier_one_of_its_number(words, tmp_p
         main([*words, "--seed", "2", "--executor", "local"])
 
 
+def test_results_that_nfs_does_not_show_at_once_are_no_failures(words, monkeypatch):
+    """A client remembers that there is no such file until it reads the folder again."""
+    monkeypatch.setenv("WAITS", "no")
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    exists, listdir, listed = Path.exists, os.listdir, []
+
+    def is_shown(path, **how):
+        return exists(path, **how) and ("_result." not in path.name or path.parent in listed)
+
+    monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or listdir(folder))
+    monkeypatch.setattr(Path, "exists", is_shown)
+    assert main([*words, "--seed", "2", "--executor", "local"]) == 0
+
+
 def test_a_preempted_job_does_not_end_before_slurm_requeues_it(words, monkeypatch):
     """Slurm sends SIGTERM to all processes, and requeues the job after its grace time."""
 
