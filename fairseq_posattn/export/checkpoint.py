@@ -21,7 +21,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import unfinished_folder
 from fairseq_posattn.compat.checks import config_of_model
 from fairseq_posattn.export import card
-from fairseq_posattn.inference.options import DECODING
+from fairseq_posattn.inference.options import DECODING, EXPORTED
 from fairseq_posattn.inference.prediction import Predictor
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.text import manifest
@@ -63,6 +63,9 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     ``data`` has the dictionaries; by default the checkpoint's folder, else that of training.
     ``decoding`` are defaults of ``generate`` with fairseq's names and meaning, such as ``beam``.
     """
+    if unknown := sorted(decoding.keys() - set(EXPORTED)):
+        fix = f"choose from: {', '.join(EXPORTED)}"
+        raise UsageError(f"{unknown[0]}: generate() has no such default; {fix}")
     target = Path(folder).absolute()  # "." has no name
     _require_empty(target, folder)
     trained = load(str(checkpoint), data)

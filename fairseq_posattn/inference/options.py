@@ -18,6 +18,8 @@ BATCH_SIZE, MAX_TOKENS = 256, 8000  # of a translator: lines, and subwords with 
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
 DECODING: dict[str, Any] = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
 DECODING |= {"min_len": 1, "no_repeat_ngram_size": 0, "attention": "words"}
+# Those of generation_config.json of an exported model.
+EXPORTED = ("beam", "lenpen", "max_len_b", "min_len", "no_repeat_ngram_size")
 SEARCH: dict[str, tuple[Callable[[str], float], str]] = {
     "beam": (positive, "beam size"),
     "lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),

@@ -96,6 +96,11 @@ def test_search_options_are_saved_with_the_model(beam, tmp_path):
     assert written(model, tokenizer, texts) == by_fairseq(texts, **decoding)
 
 
+def test_settings_that_the_exported_model_cannot_have_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="max_len_a: generate.. has no such default; .*max_len_b"):
+        export(str(FIXTURE / "checkpoint.pt"), tmp_path, str(FIXTURE / "data"), max_len_a=1.2)
+
+
 def test_a_prefix_is_continued(exported):
     model, tokenizer = exported
     inputs = tokenizer(lines(3), padding=True, return_tensors="pt")

@@ -24,14 +24,18 @@ from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.options import DECODING, add_data, add_search, search_settings
+from fairseq_posattn.inference.options import (
+    DECODING,
+    EXPORTED,
+    add_data,
+    add_search,
+    search_settings,
+)
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
 if TYPE_CHECKING:  # --help needs no PyTorch
     from fairseq_posattn.export.checkpoint import Exported
 
-# Settings of the search that generation_config.json has.
-SEARCH = ("beam", "lenpen", "max_len_b", "min_len", "no_repeat_ngram_size")
 IN_INT8 = "the weights are float32; to run them in int8 on a CPU, call "
 IN_INT8 += "fairseq_posattn.hugging_face.in_int8(model) after loading"
 ONNX = ("onnx", "onnxruntime", "onnxscript")
@@ -55,7 +59,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     text = "correct label or translation of each line, to print accuracy or BLEU"
     parser.add_argument("--labels", metavar="FILE", help=text)
     group = parser.add_argument_group("default search of generate(), as in fairseq-generate")
-    add_search(group, DECODING, SEARCH)
+    add_search(group, DECODING, EXPORTED)
     return cli.run(parser, export, arguments)
 
 
@@ -77,7 +81,7 @@ def export(args: Namespace) -> None:
     from fairseq_posattn.export import checkpoint
 
     lines, labels = read_examples(args.text, args.labels)
-    decoding = search_settings(args, SEARCH)
+    decoding = search_settings(args, EXPORTED)
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
     folder = Path(args.folder)
     contents = f"{args.folder}: weights, configuration, tokenizer and model card"
