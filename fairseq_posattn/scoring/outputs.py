@@ -36,6 +36,7 @@ class Pairs:
     language: str | None = None  # of the target, if fairseq-generate's log names it
     restored: str = ""  # a warning about references that were taken from the prepared text
     sources: list[str] | None = None  # None unless each sentence has its source
+    is_wordpiece: bool = False  # without the marks of WordPiece, and split at punctuation
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
@@ -85,20 +86,23 @@ def from_generated(
 
     The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
     else before it (line H). ``references`` is a file in the order of the test set; by default they
-    are the output's (line T) or, if these have unknown words, the text beside the binarized data
-    that the log names. No hypotheses or references are a UsageError, and so are unknown words.
-    ``lines`` are those of the file, if it was read before.
+    are the output's (line T) or, if these have unknown words or may be cut (``--max-pieces``), the
+    text beside the binarized data that the log names. No hypotheses or references are a UsageError,
+    and so are unknown words. ``lines`` are those of the file, if it was read before.
     """
     generated = read_generated(path, file_lines(path) if lines is None else lines)
     written, wanted = generated.hypotheses, generated.references
     if not written:
         fix = "give plain text with --hypotheses"
         raise UsageError(f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); {fix}")
+    described = manifest.read(generated.data[0]) if generated.data else None
     restored = "" if references else unknown_words(wanted.values())
-    if restored and (text := generated.text()):
-        references, restored = text, f"{restored}: all are taken from {text}"
+    is_cut = bool(wanted and described and described.longest)  # the binarized text
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
+    elif (restored or is_cut) and (text := generated.text()):
+        wanted = {number: line for number, line in enumerate(read_file(text)) if number in wanted}
+        references, restored = text, restored and f"{restored}: all are taken from {text}"
     elif not wanted:
         raise UsageError(f"{path}: no references (lines T-0<TAB>text); give --references FILE")
     if unwanted := written.keys() - wanted.keys():
@@ -106,12 +110,13 @@ def from_generated(
         raise UsageError(f"{references or path}: {lacks}")
     numbers = sorted(wanted)
     require_known(wanted.values(), references or path)
-    described = manifest.read(generated.data[0]) if generated.data else None
     prepared = described.subwords if described else None
     sources = [generated.sources[number] for number in numbers if number in generated.sources]
     sides = [written.get(number, "") for number in numbers], [wanted[number] for number in numbers]
     known = generated.data[2] if generated.data else 0  # sentences, also skipped after the last
-    if marks == "auto" and references is None:  # fairseq writes both sides alike
+    if marks == "auto" and prepared == "wordpiece":  # fairseq writes its subwords
+        marks = prepared
+    elif marks == "auto" and references is None:  # fairseq writes both sides alike
         kinds = {find_marks(side, prepared) for side in sides} - {"none"}
         marks = kinds.pop() if len(kinds) == 1 else marks
     return Pairs(
@@ -121,6 +126,7 @@ def from_generated(
         skipped=max(known, numbers[-1] + 1) - len(numbers),
         language=generated.language,
         restored=restored,
+        is_wordpiece=marks == "wordpiece",
         sources=remove_marks(sources, marks, prepared) if len(sources) == len(numbers) else None,
     )
 

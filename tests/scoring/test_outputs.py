@@ -1,4 +1,5 @@
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -176,6 +177,16 @@ def test_unknown_words_of_references_come_from_the_prepared_text(tmp_path, write
     assert restored.endswith("data bin/text/test.en") and "\n" not in restored
     assert unknown == "1 of 2 hypotheses have <unk>"
     assert marks.startswith("1 of 2 references have marks like those of sentencepiece")
+
+
+def test_references_that_may_be_cut_come_from_the_prepared_text(tmp_path, write):
+    output = Path(generate(tmp_path, write, "a b c d", "the zebra"))
+    manifest = Manifest("x", "translation", "en", subwords="sentencepiece", longest=2)
+    write_manifest(tmp_path / "data bin", manifest)
+    log, _, _ = output.read_text().partition("T-1")
+    pairs = from_generated(write("part", f"{log}T-0\t▁a ▁b\nH-0\t-1\t▁a ▁b\n"))
+    assert (pairs.hypotheses, pairs.references) == (["a b"], ["a b c d"])
+    assert (pairs.missing, pairs.skipped, pairs.restored) == (0, 1, "")
 
 
 def test_unknown_words_are_refused_without_the_text(tmp_path, write):

@@ -18,6 +18,8 @@ from fairseq_posattn.scoring.rouge import (
     sentences,
     stemmer,
 )
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.manifest import write as write_manifest
 
 pytest.importorskip("rouge_score")
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -281,4 +283,14 @@ def test_wordpiece_splits_sentences_alike_in_both_texts(result_of):
     texts = ("on mon ##day the u . s . he left .", "He left the U.S. on Monday.")
     result = result_of(*texts, "--remove-bpe", "wordpiece")
     assert result["rougeL"] == 100  # both are "he left the u" and "s on monday", in other orders
+    assert result["signature"].endswith("|split:punctuation")
+
+
+def test_output_of_data_in_wordpiece_is_scored_by_words(tmp_path, write, as_json):
+    write_manifest(tmp_path, Manifest("x", "translation", "text", subwords="wordpiece"))
+    log = f"2026 | INFO | fairseq.tasks.translation | {tmp_path} test source-target 1 examples"
+    output = write("out", [log, "T-0\tsun ##day", "H-0\t-1\tmon ##day"])
+    baseline = write("baseline", ["sun ##day"])
+    result = as_json("rouge", ["--generated", output, "--baseline", baseline, "--jobs", "1"])
+    assert (result["rouge1"], result["baseline"]) == (0, 100)  # "##day" is no word
     assert result["signature"].endswith("|split:punctuation")

@@ -110,6 +110,8 @@ def read_pairs(options: argparse.Namespace) -> list[Pairs]:
     read = outputs.from_generated if options.generated else outputs.from_files
     paths = options.generated or options.hypotheses
     runs = [read(path, options.references, options.remove_bpe) for path in paths]
+    if runs[0].is_wordpiece:  # so are the baseline and the sources
+        options.remove_bpe = "wordpiece"
     if options.statistics is not None and len(runs) > 1:
         raise UsageError("--statistics: takes one run; score each run by itself")
     for path, run in zip(paths, runs, strict=True):
