@@ -179,8 +179,8 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
     files = [file for folder in data for file in Path(folder).rglob("train*.bin")]
     is_other = words and [*map(os.path.realpath, data)] != [*map(os.path.realpath, trained)]
     if is_other or any(file.stat().st_mtime > checkpoint.stat().st_mtime for file in files):
-        other = f"the last run trained on other data than {command[1]} has now"
-        yield f"{other}, and its model goes on; for a new model give another --save-dir"
+        other = f"{command[1]} is not, or is newer than, the data of the last run"
+        yield f"{other}, whose model goes on; for a new model give another --save-dir"
     before, now, custom = map(cli.flag_values, (words, command, extra))
     for flag, old in before.items():
         if flag == "--user-dir" and Path(old).name == PLUGIN.name:
