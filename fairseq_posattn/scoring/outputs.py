@@ -100,7 +100,7 @@ def from_generated(
     is_cut = bool(wanted and described and described.longest)  # the binarized text
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
-    elif (restored or is_cut) and (text := generated.text()):
+    elif (restored or is_cut) and (text := generated.text(generated.language)):
         wanted = {number: line for number, line in enumerate(read_file(text)) if number in wanted}
         references, restored = text, restored and f"{restored}: all are taken from {text}"
     elif not wanted:
@@ -111,7 +111,9 @@ def from_generated(
     numbers = sorted(wanted)
     require_known(wanted.values(), references or path)
     prepared = described.subwords if described else None
-    sources = [generated.sources[number] for number in numbers if number in generated.sources]
+    whole = generated.text(generated.source_language) if is_cut and generated.sources else None
+    texts = dict(enumerate(read_file(whole))) if whole else generated.sources
+    sources = [texts[number] for number in numbers if number in texts]
     sides = [written.get(number, "") for number in numbers], [wanted[number] for number in numbers]
     known = generated.data[2] if generated.data else 0  # sentences, also skipped after the last
     if marks == "auto" and prepared == "wordpiece":  # fairseq writes its subwords
@@ -139,14 +141,15 @@ class Generated:
     references: dict[int, str]
     sources: dict[int, str]
     language: str | None = None  # of the target
+    source_language: str | None = None
     data: tuple[str, str, int] | None = None  # folder of the binarized data, split, sentences
 
-    def text(self) -> Path | None:
-        """Return the prepared text of the references, if it has as many lines as sentences."""
-        if self.data is None or self.language is None:
+    def text(self, language: str | None) -> Path | None:
+        """Return the prepared text of a side, if it has as many lines as sentences."""
+        if self.data is None or language is None:
             return None
         folder, split, sentences = self.data
-        path = Path(folder) / "text" / f"{split}.{self.language}"
+        path = Path(folder) / "text" / f"{split}.{language}"
         return path if path.is_file() and len(read_file(path)) == sentences else None
 
 
@@ -158,7 +161,7 @@ def read_generated(path: StrPath, lines: Iterable[str]) -> Generated:
         match = GENERATED.match(line)
         if not match:
             if dictionary := LANGUAGE.search(line):
-                result.language = dictionary[1]
+                result.source_language, result.language = result.language, dictionary[1]
             if data := DATA.search(line):
                 result.data = data[1], data[2], int(data[3])
             continue

@@ -179,13 +179,15 @@ def test_unknown_words_of_references_come_from_the_prepared_text(tmp_path, write
     assert marks.startswith("1 of 2 references have marks like those of sentencepiece")
 
 
-def test_references_that_may_be_cut_come_from_the_prepared_text(tmp_path, write):
+def test_text_that_may_be_cut_comes_from_the_prepared_text(tmp_path, write):
     output = Path(generate(tmp_path, write, "a b c d", "the zebra"))
     manifest = Manifest("x", "translation", "en", subwords="sentencepiece", longest=2)
     write_manifest(tmp_path / "data bin", manifest)
     log, _, _ = output.read_text().partition("T-1")
-    pairs = from_generated(write("part", f"{log}T-0\t▁a ▁b\nH-0\t-1\t▁a ▁b\n"))
+    (tmp_path / "data bin/text/test.de").write_text("A B C\nD\n")
+    pairs = from_generated(write("part", f"{log}S-0\t▁A ▁B\nT-0\t▁a ▁b\nH-0\t-1\t▁a ▁b\n"))
     assert (pairs.hypotheses, pairs.references) == (["a b"], ["a b c d"])
+    assert pairs.sources == ["A B C"]
     assert (pairs.missing, pairs.skipped, pairs.restored) == (0, 1, "")
 
 
