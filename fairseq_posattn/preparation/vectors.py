@@ -118,6 +118,9 @@ def read_vectors(
         if not dim:
             raise UsageError(f"{name}: no vectors")
         progress.add(number % 10_000)
+    if not known:
+        fix = "take those of its language, a word a line with a space before each number"
+        raise UsageError(f"{name}: has a vector for none of the data's words; {fix}")
     return known, dim
 
 

@@ -29,6 +29,8 @@ def test_vectors_of_whole_words_are_copied_as_written_or_refused(vectors):
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
     with pytest.raises(UsageError, match="glove.txt:5: 2 numbers; by the first line 3$"):
         glove.read_vectors(*vectors(f"{VECTORS}cat 1 2\n"), {"cat"})
+    with pytest.raises(UsageError, match="glove.txt: has a vector for none of the data's words; "):
+        glove.read_vectors(*vectors("cat\t1 2 3\n"), {"cat"})  # all would be random
 
 
 def test_the_header_of_word2vec_and_spaces_at_the_ends_of_fasttext(vectors):
