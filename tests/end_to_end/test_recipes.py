@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -121,7 +122,12 @@ class JobsHere:
 
     def submit(self, job):
         job()
-        return Mock(job_id="1", **{"exception.return_value": None})
+        written = Path(self.folder, "1_result.pkl")
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.touch()
+        kept = SimpleNamespace(name=written.name, unlink=Mock())  # an earlier job's is removed
+        paths = SimpleNamespace(folder=written.parent, result_pickle=kept, stderr=written)
+        return Mock(job_id="1", paths=paths, **{"exception.return_value": None})
 
 
 def test_single_steps_and_a_test_set_in_shards_make_the_same_result(setup1, tmp_path, monkeypatch):
