@@ -84,10 +84,10 @@ def recompute_under_autocast(
 
     fairseq recomputes it in float32, where other kernels may draw other dropout masks.
     """
-    kind = next(x.device.type for x in (*args, *kwargs.values()) if isinstance(x, Tensor))
-    if torch.is_autocast_enabled(kind):
-        autocast = torch.autocast(kind, torch.get_autocast_dtype(kind))
-        original_forward = autocast(original_forward)
+    for kind in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(kind):
+            autocast = torch.autocast(kind, torch.get_autocast_dtype(kind))
+            original_forward = autocast(original_forward)
     return checkpointed(original_forward, *args, **kwargs)
 
 

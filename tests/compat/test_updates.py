@@ -266,3 +266,8 @@ def test_layers_are_recomputed_under_autocast(restore, patched):
         output = layer(torch.ones(1, 2, requires_grad=True)).sum()
     output.backward()
     assert types == [BF16, BF16 if patched else F32]
+
+
+def test_checkpointed_layers_may_be_without_a_device_that_has_autocast():
+    layer = checkpoint_activations.checkpoint_wrapper(torch.nn.Linear(2, 2, device="meta"))
+    assert layer(torch.ones(1, 2, device="meta")).is_meta
