@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError, counted
@@ -195,6 +195,14 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
         split = BertPreTokenizer().pre_tokenize_str
         words = [" ".join(part for part, _ in split(line)) for line in words]
     return words
+
+
+def by_wordpiece(pairs: Pairs) -> Pairs:
+    """Return pairs of any subwords without marks of WordPiece, and split at punctuation."""
+    hypotheses = remove_marks(pairs.hypotheses, "wordpiece")
+    return replace(
+        pairs, hypotheses=hypotheses, references=remove_marks(pairs.references, "wordpiece")
+    )
 
 
 def marked_lines(lines: Sequence[str]) -> dict[str, int]:

@@ -294,3 +294,16 @@ def test_output_of_data_in_wordpiece_is_scored_by_words(tmp_path, write, as_json
     result = as_json("rouge", ["--generated", output, "--baseline", baseline, "--jobs", "1"])
     assert (result["rouge1"], result["baseline"]) == (0, 100)  # "##day" is no word
     assert result["signature"].endswith("|split:punctuation")
+
+
+def test_data_in_wordpiece_is_compared_with_that_of_other_subwords(tmp_path, write, as_json):
+    paths, texts = [], {"wordpiece": "mon ##day , u . s .", "subword_nmt": "mon@@ day, u.s."}
+    for kind, text in texts.items():
+        (tmp_path / kind).mkdir()
+        write_manifest(tmp_path / kind, Manifest("x", "translation", "text", subwords=kind))
+        log = f"2026 | INFO | fairseq.tasks.translation | {tmp_path / kind} test a-b 1 examples"
+        paths.append(write(f"{kind}.out", [log, f"H-0\t-1\t{text}"]))
+    options = ["--references", write("reference", ["monday, u.s."]), "--jobs", "1"]
+    for ours, theirs in (paths, paths[::-1]):
+        result = as_json("rouge", ["--generated", ours, "--baseline", theirs, *options])
+        assert (result["rouge2"], result["baseline"]) == (100, 100)

@@ -109,8 +109,7 @@ class Measures:
 
 
 def score(options: argparse.Namespace) -> Result:
-    pairs = shared.read_pairs(options)
-    baseline = shared.read_baseline(options, pairs[0])
+    pairs, baseline = shared.read_pairs(options)
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize: sets --text and --language; leave these out")

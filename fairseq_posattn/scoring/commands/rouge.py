@@ -62,8 +62,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 
 def score(options: argparse.Namespace) -> Result:
-    pairs = shared.read_pairs(options)
-    baseline = shared.read_baseline(options, pairs[0])
+    pairs, baseline = shared.read_pairs(options)
     rule, warnings = choose_words(options, pairs)
     signature = options.implementation
     signature += f":{version(signature)}" if signature == "rouge-score" else ""

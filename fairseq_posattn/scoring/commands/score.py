@@ -98,8 +98,11 @@ def length_limits(text: str) -> list[int]:
     return limits
 
 
-def read_pairs(options: argparse.Namespace) -> list[Pairs]:
-    """Return the runs to score; ArgumentError for no text, or two, UsageError for other errors."""
+def read_pairs(options: argparse.Namespace) -> tuple[list[Pairs], list[Pairs]]:
+    """Return the runs to score and the baseline's, whose references are equal.
+
+    ArgumentError for no text, or two, UsageError for other errors.
+    """
     lacks = options.hypotheses and options.references is None
     if lacks or bool(options.generated) == bool(options.hypotheses):
         either = "give either --generated FILE or --hypotheses FILE --references FILE"
@@ -110,31 +113,26 @@ def read_pairs(options: argparse.Namespace) -> list[Pairs]:
     read = outputs.from_generated if options.generated else outputs.from_files
     paths = options.generated or options.hypotheses
     runs = [read(path, options.references, options.remove_bpe) for path in paths]
-    if runs[0].is_wordpiece:  # so are the baseline and the sources
-        options.remove_bpe = "wordpiece"
     if options.statistics is not None and len(runs) > 1:
         raise UsageError("--statistics: takes one run; score each run by itself")
-    for path, run in zip(paths, runs, strict=True):
+    baseline = [_read_baseline(path, options, runs[0]) for path in options.baseline]
+    if any(run.is_wordpiece for run in (*runs, *baseline)):  # all are split at punctuation
+        options.remove_bpe = "wordpiece"
+        runs, baseline = (list(map(outputs.by_wordpiece, some)) for some in (runs, baseline))
+    for path, run in zip((*paths, *options.baseline), (*runs, *baseline), strict=True):
         if run.references != runs[0].references:
             raise UsageError(f"{path}: its references differ from those of {paths[0]}")
-    return runs
+    return runs, baseline
 
 
-def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
-    """Return the baseline's runs, paired with the scored references; others are a UsageError."""
-    runs = []
-    for path in options.baseline:
-        lines = read_file(path)  # once: it may be a pipe
-        if outputs.read_generated(path, lines).hypotheses:
-            run = outputs.from_generated(path, options.references, options.remove_bpe, lines)
-            if run.references != pairs.references:
-                raise UsageError(f"{path}: its references differ from the scored ones")
-        else:
-            lines = outputs.remove_marks(list(map(outputs.text_of, lines)), options.remove_bpe)
-            run = replace(pairs, hypotheses=lines, missing=0)
-            check_lines(path, run.hypotheses, pairs.references)
-        runs.append(run)
-    return runs
+def _read_baseline(path: Path, options: argparse.Namespace, pairs: Pairs) -> Pairs:
+    """Return a run of the baseline; plain text is paired with the scored references."""
+    lines = read_file(path)  # once: it may be a pipe
+    if outputs.read_generated(path, lines).hypotheses:
+        return outputs.from_generated(path, options.references, options.remove_bpe, lines)
+    check_lines(path, lines, pairs.references)
+    lines = outputs.remove_marks(list(map(outputs.text_of, lines)), options.remove_bpe)
+    return replace(pairs, hypotheses=lines, missing=0)
 
 
 def warnings_of_all(
