@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 selection=()
 if [[ "${1:-}" == --fast ]]; then
     shift
-    selection=(-m "not slow")
+    selection=(-m "not slow and not nightly")
 fi
 commands="$(bash scripts/environment.sh)"
 # What the tests start, examples included, uses this environment too.

@@ -1,6 +1,7 @@
 """``scripts/test.sh --fast`` skips slow tests and still covers every package."""
 
 import ast
+import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -41,6 +42,14 @@ def test_every_folder_of_the_package_has_quick_tests(slow_folders):
     assert "fairseq_posattn.attention.kernels" in names
     missing = {name for name in names if not any(other.startswith(f"{name}.") for other in seen)}
     assert not missing, "none of their tests is quick"
+
+
+def test_quick_tests_are_neither_slow_nor_nightly():
+    """An expression on the command line replaces that of pyproject.toml."""
+    script = (TESTS.parent / "scripts" / "test.sh").read_text(encoding="utf-8")
+    (expression,) = re.findall(r'selection=\(-m "(.*)"\)', script)
+    for slow, nightly in ((False, False), (False, True), (True, False)):
+        assert eval(expression, {"slow": slow, "nightly": nightly}) is not (slow or nightly)
 
 
 def test_names_of_test_modules_are_unique():
