@@ -429,7 +429,15 @@ def test_other_data_than_those_of_the_last_run_are_named(folder, prepared, is_ot
         os.utime(tmp_path / name, (seconds, seconds))
     warnings = [*train.forgotten(command, [], tmp_path)]
     assert len(warnings) == is_other
-    assert all(line.startswith(f"{command[1]} is not, or is newer than") for line in warnings)
+    problem = "newer than" if prepared > 2 else "not the data of"
+    assert all(line.startswith(f"{command[1]} is {problem} the last run, ") for line in warnings)
+
+
+def test_a_run_resumes_from_another_working_folder(tmp_path):
+    (tmp_path / "train.log").write_text("$ fairseq-train data --save-dir saved\n")
+    (tmp_path / "checkpoint_last.pt").touch()
+    command = ["fairseq-train", "../data", "--save-dir", "../saved"]
+    assert not [*train.forgotten(command, [], tmp_path)]
 
 
 def test_interruption_stops_fairseq_train(tmp_path):
