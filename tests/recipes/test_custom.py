@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes import custom
-from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
+from fairseq_posattn.recipes.commands.recipe import _print_table, find, main, make_plan
 from fairseq_posattn.text.manifest import Manifest, write
 
 ROOT = Path(__file__).parents[2]
@@ -356,6 +356,15 @@ def test_learning_rates_are_tuned():
     assert len(trials) == 4 and " --lr 0.003 --max-update 9 " in words_of(trials[1])
     for _, run in plan.models():
         assert "BEST" not in run.steps[0].command
+
+
+def test_a_table_without_a_figure_removes_that_of_the_table_before(tmp_path):
+    (tmp_path / "own.png").touch()
+    plan = plan_of(FILE, "--out", str(tmp_path))
+    _print_table(plan, "own.yaml")  # as by --table, which writes nothing
+    assert (tmp_path / "own.png").exists()
+    _print_table(plan, "own.yaml", keep=True)
+    assert (tmp_path / "own.json").exists() and not (tmp_path / "own.png").exists()
 
 
 def test_the_rows_are_compared_with_the_files_baseline():

@@ -196,6 +196,7 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     path = plan.out / f"{plan.recipe.table}.json"
     write_json(path, {"title": plan.title, "tiny": plan.options.tiny, "rows": made}, indent=2)
     print(f"table: {path}")
+    path.with_suffix(".png").unlink(missing_ok=True)  # that of the table replaced
     if not can_draw():
         print(f"no figures: {NEEDS}")
         return
