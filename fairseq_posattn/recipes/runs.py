@@ -22,6 +22,8 @@ PREDICTIONS, RANKING = "predictions-test.txt", "scores.tsv"
 LAST = "checkpoint_last.pt"
 LOCK = ".recipe.lock"  # not .lock, which training has: on NFS flock and fcntl's locks conflict
 FINGERPRINT = "data-fingerprint"
+BINARIZED = ("*.bin", "*.idx", "dict*.txt")
+KINDS = (*BINARIZED, "label/*.label")  # the last has the scores of regression
 LARGEST = 1 << 24  # bytes of a file that the fingerprint reads
 # fairseq's schedules that end with the training, unless this flag gives their end.
 SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
@@ -88,8 +90,9 @@ class Run:
     def has_same_data(self, folder: Path) -> bool:
         """Return whether a run's folder has this run's data fingerprint, or none."""
         written = folder / FINGERPRINT
-        forms = (LARGEST, 0)  # that of older versions has sizes alone
-        return not written.exists() or written.read_text() in map(self._fingerprint, forms)
+        # Those of older versions have no scores of regression, or sizes alone.
+        known = (self._fingerprint(*form) for form in ((), (LARGEST, BINARIZED), (0, BINARIZED)))
+        return not written.exists() or written.read_text() in known
 
     def require_same_data(self) -> None:
         """Raise UsageError if the data was replaced since the run started."""
@@ -99,10 +102,10 @@ class Run:
                 f"{self.folder} was trained on {other}: give another --out, or remove this folder"
             )
 
-    def _fingerprint(self, most: int = LARGEST) -> str:
+    def _fingerprint(self, most: int = LARGEST, kinds: Sequence[str] = KINDS) -> str:
         """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""
         data = Path(self.values["data"])
-        files = [path for end in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(end)]
+        files = [path for kind in kinds for path in data.rglob(kind)]
         files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
         return digest_of(files, data, most)
 

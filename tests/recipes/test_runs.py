@@ -13,7 +13,14 @@ from fairseq_posattn.recipes.plan import share
 from fairseq_posattn.recipes.processes import Processes
 from fairseq_posattn.recipes.progress import Progress
 from fairseq_posattn.recipes.runner import Runner
-from fairseq_posattn.recipes.runs import LOCK, Run, Step, length_dependent_schedule
+from fairseq_posattn.recipes.runs import (
+    BINARIZED,
+    LARGEST,
+    LOCK,
+    Run,
+    Step,
+    length_dependent_schedule,
+)
 
 FILES = {
     "glove.txt": "2 3",
@@ -64,8 +71,22 @@ def test_replaced_data_is_detected(run, tmp_path, name, text, same):
         run.require_same_data()
 
 
-def test_the_fingerprint_of_older_versions_is_known(run):
-    (run.folder / "data-fingerprint").write_text(run._fingerprint(0))
+def test_changed_scores_of_regression_are_detected(run, tmp_path):
+    scores = tmp_path / "data/fold0/label/train.label"
+    scores.parent.mkdir()
+    scores.write_text("4.2\n")
+    run.start()
+    run.require_same_data()
+    scores.write_text("2.4\n")
+    with pytest.raises(UsageError, match="was trained on other data"):
+        run.require_same_data()
+
+
+@pytest.mark.parametrize("form", [(0, BINARIZED), (LARGEST, BINARIZED)])
+def test_the_fingerprint_of_older_versions_is_known(run, tmp_path, form):
+    (tmp_path / "data/fold0/label").mkdir()
+    (tmp_path / "data/fold0/label/train.label").write_text("4.2\n")
+    (run.folder / "data-fingerprint").write_text(run._fingerprint(*form))
     run.require_same_data()
 
 
