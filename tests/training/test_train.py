@@ -336,8 +336,9 @@ import signal, sys, time
 print("fairseq_posattn: started", flush=True)
 if {waits}:
     signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
-    print("ready", flush=True)
-    time.sleep(60)
+    for _ in range(600):  # a signal just before a read waits for the next line
+        print("ready", flush=True)
+        time.sleep(0.1)
 print("fairseq_posattn: error: --lr: too high", file=sys.stderr)
 sys.exit({status})
 """
