@@ -1,4 +1,4 @@
-"""Updates of weights: no dummy batches, fewer launches and syncs, equal up to rounding."""
+"""Updates of weights: no dummy batches, layers recomputed alike, fewer launches and syncs."""
 
 import math
 from collections import defaultdict

@@ -199,10 +199,9 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
 
 def by_wordpiece(pairs: Pairs) -> Pairs:
     """Return pairs of any subwords without marks of WordPiece, and split at punctuation."""
-    hypotheses = remove_marks(pairs.hypotheses, "wordpiece")
-    return replace(
-        pairs, hypotheses=hypotheses, references=remove_marks(pairs.references, "wordpiece")
-    )
+    sides = pairs.hypotheses, pairs.references
+    hypotheses, references = (remove_marks(side, "wordpiece") for side in sides)
+    return replace(pairs, hypotheses=hypotheses, references=references)
 
 
 def marked_lines(lines: Sequence[str]) -> dict[str, int]:
