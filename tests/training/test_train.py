@@ -422,8 +422,9 @@ def test_flags_of_the_last_run_that_are_not_repeated_are_named(tmp_path):
 def test_other_data_than_those_of_the_last_run_are_named(folder, prepared, is_other, tmp_path):
     """Distilled data, and data prepared --like others, have their dictionaries."""
     command = ["fairseq-train", str(tmp_path / folder)]
+    (tmp_path / "a").mkdir()
     (tmp_path / "train.log").write_text(f"$ fairseq-train {tmp_path / 'a'}\n")
-    (tmp_path / folder / "label").mkdir(parents=True)
+    (tmp_path / folder / "label").mkdir(parents=True, exist_ok=True)
     files = {"checkpoint_last.pt": 2, f"{folder}/label/train.bin": prepared}
     for name, seconds in files.items():
         (tmp_path / name).touch()
@@ -432,6 +433,9 @@ def test_other_data_than_those_of_the_last_run_are_named(folder, prepared, is_ot
     assert len(warnings) == is_other
     problem = "newer than" if prepared > 2 else "not the data of"
     assert all(line.startswith(f"{command[1]} is {problem} the last run, ") for line in warnings)
+    if folder == "b":  # the data was renamed
+        (tmp_path / "a").rmdir()
+        assert not [*train.forgotten(command, [], tmp_path)]
 
 
 def test_a_run_resumes_from_another_working_folder(tmp_path):

@@ -18,7 +18,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import binarize, report, round_trip, segmentation
 from fairseq_posattn.preparation.corpus import SPLITS, PairCorpus, Readers, SummarizationCorpus
-from fairseq_posattn.preparation.like import unknown_tokens
+from fairseq_posattn.preparation.like import checkpoints_of, unknown_tokens
 from fairseq_posattn.preparation.parallel import Pair, map_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.stages import Stages
@@ -204,7 +204,7 @@ class PairPreparation(Preparation):
                 files = [dest / f"text/{self.prefix}train.{side}"]
                 print(unknown_tokens(template.dictionary(side), files, side))
         train = report.next_commands(corpus, dest, template=template)
-        saved, text = f"checkpoints/{dest.resolve().name}", f"{report.shown(dest)}/test"
+        saved, text = str(checkpoints_of(dest)), f"{report.shown(dest)}/test"
         words = ["posattn", "summarize" if sides == SIDES else "translate", saved]
         words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
         print(f"then, on the raw test set,\n    {shlex.join(words)}")

@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser.add_argument("--size", choices=SIZES, help="size of the model and its settings")
     text = "another architecture, with the settings of the size, if it has them all"
     parser.add_argument("--arch", metavar="NAME", help=text)
-    text = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER, after "
-    text += "its corpus for a fold)"
+    text = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER, for a "
+    text += "fold also of its corpus)"
     parser.add_argument("--save-dir", type=Path, metavar="FOLDER", help=text)
     text = "start from the weights of this model, with its architecture and dictionaries and a "
     text += "tenth of the rate; the data needs posattn prepare --like"
@@ -178,9 +178,10 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
         words = shlex.split("".join(last))
     before, now, custom = map(cli.flag_values, (words, command, extra))
     data, trained = (folders.split(":") for folders in (command[1], "".join(words[2:3])))
-    is_other = words and [*map(os.path.realpath, data)] != [*map(os.path.realpath, trained)]
-    # In another working folder --save-dir was another path, as was that of the data.
-    is_other = is_other and before.get("--save-dir") == now.get("--save-dir")
+    # In another working folder --save-dir was another path, as was that of the data; it may move.
+    is_other = before.get("--save-dir") == now.get("--save-dir")
+    is_other = is_other and all(map(os.path.exists, trained))
+    is_other = is_other and [*map(os.path.realpath, data)] != [*map(os.path.realpath, trained)]
     files = [file for folder in data for file in Path(folder).rglob("train*.bin")]
     if is_other or any(file.stat().st_mtime > checkpoint.stat().st_mtime for file in files):
         other = f"{command[1]} is {'not the data of' if is_other else 'newer than'} the last run"
