@@ -196,7 +196,8 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     path = plan.out / f"{plan.recipe.table}.json"
     write_json(path, {"title": plan.title, "tiny": plan.options.tiny, "rows": made}, indent=2)
     print(f"table: {path}")
-    path.with_suffix(".png").unlink(missing_ok=True)  # that of the table replaced
+    for end in (".png", "-curves.png"):  # those of the table replaced
+        path.with_name(f"{path.stem}{end}").unlink(missing_ok=True)
     if not can_draw():
         print(f"no figures: {NEEDS}")
         return
