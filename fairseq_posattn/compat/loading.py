@@ -147,10 +147,20 @@ def load_checkpoint_to_cpu(
             vars(state["args"]).update(overrides)
         if state.get("cfg") is not None:
             state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+            replace_criterion(state["cfg"], overrides.get("criterion"))
             overwrite_args_by_name(state["cfg"], overrides)
         return checkpoint_utils._upgrade_state_dict(state)
     except Exception as error:  # settings of another version, or of another program
         raise UsageError(f"{path} is not a checkpoint of fairseq ({in_one_line(error)})") from error
+
+
+def replace_criterion(cfg: Any, name: Any) -> None:
+    """Take the criterion that ``fairseq-validate`` is given, where fairseq keeps training's.
+
+    Of a criterion's name alone fairseq makes its settings; of settings it replaces values only.
+    """
+    if isinstance(name, str) and name != OmegaConf.select(cfg, "criterion._name"):
+        cfg.criterion = name
 
 
 @instead(checkpoint_utils, "load_ema_from_checkpoint")

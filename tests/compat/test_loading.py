@@ -359,6 +359,17 @@ def test_an_error_of_validation_names_the_checkpoint(tmp_path):
     assert path not in str(error.value)
 
 
+def test_another_criterion_validates_with_its_options():
+    path = str(FIXTURE / "checkpoint.pt")
+    trained = checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"].criterion
+    named = {"criterion": "label_smoothed_cross_entropy", "label_smoothing": 0.2}
+    cfg = checkpoint_utils.load_checkpoint_to_cpu(path, named)["cfg"].criterion
+    assert trained._name != cfg._name == named["criterion"]
+    assert (cfg.label_smoothing, cfg.sentence_avg) == (0.2, False)
+    same = {"criterion": trained._name}
+    assert checkpoint_utils.load_checkpoint_to_cpu(path, same)["cfg"].criterion == trained
+
+
 def test_a_model_that_is_larger_than_its_file_is_not_built(tmp_path):
     state, path = read_checkpoint(GOOD), str(tmp_path / "deep.pt")
     state["cfg"]["model"]["encoder_layers"] = 400
