@@ -16,6 +16,7 @@ from fairseq import utils
 from fairseq.data import (
     Dictionary,
     FairseqDataset,
+    LMContextWindowDataset,
     data_utils,
     encoders,
     indexed_dataset,
@@ -238,6 +239,21 @@ def keep_last_batch(batch_by_size: Function, indices: Any, *args: Any, **kwargs:
     batches = list(batch_by_size(indices, *args, **kwargs))
     left_out = indices[sum(map(len, batches)) :]
     return [*batches, left_out] if len(left_out) else batches
+
+
+@around(LMContextWindowDataset, "collater")
+def find_context(collater: Function, self: Any, samples: list[Any]) -> Any:
+    """Read the context of ``fairseq-eval-lm --context-window`` from the examples before a batch.
+
+    fairseq keeps the end of the former batch, which with several ``--num-workers`` or
+    ``--num-shards`` is of another part of the text.
+    """
+    first, context = samples[0]["id"], []
+    while first > 0 and len(context) < self.context_window:
+        first -= 1
+        context[:0] = self.dataset[first]["source"].tolist()
+    self.prev_tokens = numpy.array(context[-self.context_window :], numpy.int64)
+    return collater(self, samples)
 
 
 @around(BackgroundConsumer, "start")

@@ -16,7 +16,15 @@ import numpy
 import pytest
 import torch
 from fairseq import options, tasks, utils
-from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset, token_block_dataset
+from fairseq.data import (
+    Dictionary,
+    LMContextWindowDataset,
+    MonolingualDataset,
+    data_utils,
+    encoders,
+    indexed_dataset,
+    token_block_dataset,
+)
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.modules.dynamic_crf_layer import DynamicCRF
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -223,6 +231,20 @@ def test_a_sentence_can_be_a_block_of_a_language_model(monkeypatch):
     if not hasattr(numpy, "compat"):  # NumPy 2
         with pytest.raises(AttributeError, match="compat"):
             token_block_dataset.TokenBlockDataset(sentences, **settings)
+
+
+@pytest.mark.parametrize("window, context", [(2, [7, 8]), (5, [5, 6, 7, 8]), (3, [6, 7, 8])])
+def test_a_context_window_is_of_the_text_before_the_batch(window, context):
+    blocks = [torch.tensor(block) for block in ([5, 6], [7, 8], [9, 10], [11])]
+    rows = [(block, block, block) for block in blocks]
+    data = MonolingualDataset(rows, [2, 2, 2, 1], Dictionary(), targets=["future"])
+    windowed = LMContextWindowDataset(data, 2, window, Dictionary().pad())
+    batch = windowed.collater([windowed[2], windowed[3]])  # another worker has read the first two
+    first, second = batch["net_input"]["src_tokens"].tolist()
+    assert first[: len(context) + 2] == [*context, 9, 10]
+    assert second[:window] == [5, 6, 7, 8, 9, 10][-window:] and second[window] == 11
+    assert batch["start_indices"] == [len(context), window]
+    assert windowed.collater([windowed[0]])["start_indices"] == [0]
 
 
 @pytest.mark.parametrize("name", ["subword_nmt", "sentencepiece"])
