@@ -13,6 +13,12 @@ from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig, check_
 from fairseq_posattn.model.classifier import ClassificationHead, Marks, SentenceEncoder
 from fairseq_posattn.model.sentence_batches import pad_right
 
+# By ``problem_type``; others have cross entropy.
+LOSSES = {
+    "regression": F.mse_loss,
+    "multi_label_classification": F.binary_cross_entropy_with_logits,
+}
+
 
 class PosAttnForSequenceClassification(PreTrainedModel):
     """Classifier of sentences, documents or pairs."""
@@ -22,7 +28,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
     def __init__(self, config: PosAttnTextConfig):
         if config.num_labels == 1:  # else pipelines apply a sigmoid to the score
-            config.problem_type = "regression"
+            config.problem_type = config.problem_type or "regression"
         super().__init__(config)
         cfg = Namespace(**(config.options or {}))
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
@@ -56,7 +62,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             input_ids: ``[B, T]``, padded on either side, with ``</s>`` after each sentence.
             attention_mask: ``[B, T]``, 0 where padded; default: where tokens are padding.
             token_type_ids: ``[B, T]``, 1 in the second sentence of pairs.
-            labels: ``[B]``, classes, or scores if the model has one output.
+            labels: ``[B]``, classes, or scores if the model has one output; ``[B, outputs]`` by
+                the configuration's ``problem_type``.
             num_items_in_batch: labels of all batches of an update, to divide the loss by.
         """
         check_arguments(self.config, others)
@@ -73,12 +80,13 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
         logits = self.head(self.encoder.features(input_ids, pairs))
         loss = None
-        if labels is not None and self.config.num_labels == 1:
-            loss = F.mse_loss(logits.squeeze(-1), labels.to(logits))
+        kind = self.config.problem_type
+        if labels is not None and kind in LOSSES:
+            loss = LOSSES[kind](logits.view_as(labels), labels.to(logits))
         elif labels is not None:
             loss = F.cross_entropy(logits, labels)
-        if loss is not None and num_items_in_batch is not None:  # Trainer accumulates gradients
-            loss = loss * len(logits) / num_items_in_batch
+        if labels is not None and num_items_in_batch is not None:  # Trainer accumulates gradients
+            loss = loss * labels.numel() / num_items_in_batch
         output = SequenceClassifierOutput(loss=loss, logits=logits)
         return output.to_tuple() if return_dict is False else output
 

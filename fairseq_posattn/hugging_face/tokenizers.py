@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizer
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import CODES, cutter, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -45,6 +46,14 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
     def get_vocab(self) -> dict[str, int]:
         return dict(self.numbers)
+
+    def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        """Mark the special symbols; raise UsageError for others, which no text would become."""
+        for token in map(str, new_tokens):
+            if token not in self.marks:
+                fix = "prepare data with it, and train on that"
+                raise UsageError(f"{token}: an exported vocabulary takes no more tokens; {fix}")
+        return super()._add_tokens(new_tokens, special_tokens)
 
     def tokenize(self, text: str, *unused: Any, **options: Any) -> list[str]:
         """Return the subwords of a text; special symbols in it become unknown, as in training."""

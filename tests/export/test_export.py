@@ -234,6 +234,36 @@ def test_losses_of_parts_of_an_update_are_summed(build, options, labels, request
     close(sum(losses), model(source, labels=labels).loss)
 
 
+@pytest.mark.parametrize("kind", ["multi_label_classification", "regression"])
+@torch.inference_mode()
+def test_the_loss_is_that_of_the_problem_type(kind, classifier, tmp_path):
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
+    export(path, tmp_path / "out")
+    read = AutoModelForSequenceClassification.from_pretrained
+    model, source = read(tmp_path / "out", problem_type=kind), sentences(7, 1, 12)
+    labels = torch.tensor([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
+    output = model(source, labels=labels)
+    likely = torch.where(labels == 1, output.logits, -output.logits).sigmoid().log()
+    expected = (output.logits - labels).square() if kind == "regression" else -likely
+    close(output.loss, expected.mean())
+    parts = ((source[rows], labels[rows]) for rows in (slice(1), slice(1, 3)))
+    losses = [model(x, labels=y, num_items_in_batch=labels.numel()).loss for x, y in parts]
+    close(sum(losses), output.loss)
+
+
+def test_a_token_that_no_text_becomes_is_not_added(classifier, translator, tmp_path):
+    """Texts had it as unknown tokens, and two such tokens had the same index."""
+    for build, arch in ((translator, "dman_iwslt_de_en"), (classifier, "swem_classifier")):
+        path, _ = build(arch, *(TINY_CLASSIFIER if build is classifier else TINY_TRANSFORMER))
+        export(path, tmp_path / arch)
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / arch)
+        for add in (tokenizer.add_tokens, tokenizer.add_special_tokens):
+            new = ["<new>"] if add == tokenizer.add_tokens else {"bos_token": "<new>"}
+            with pytest.raises(UsageError, match="<new>: an exported vocabulary takes no more"):
+                add(new)
+        assert tokenizer.add_tokens(["<unk>"]) == 0 and tokenizer.unk_token_id == 3
+
+
 @torch.inference_mode()
 def test_a_translator_in_another_precision(translator, tmp_path):
     flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER["options"].split()]
