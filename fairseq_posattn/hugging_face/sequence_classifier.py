@@ -32,13 +32,18 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         super().__init__(config)
         cfg = Namespace(**(config.options or {}))
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
-        words.weight.requires_grad = not cfg.freeze_embeddings
         ends = config.sentence_end_ids or ()
         marks = Marks(config.pad_token_id, config.eos_token_id, config.separator_id, ends)
         self.encoder = SentenceEncoder(cfg, words, marks)
         dim = self.encoder.pair_dim if config.encodes_pairs else self.encoder.output_dim
         self.head = ClassificationHead(cfg, dim, config.num_labels)
         self.post_init()
+
+    def tie_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Freeze the embeddings as in training: ``from_pretrained`` replaces them before this."""
+        super().tie_weights(*args, **kwargs)
+        frozen = self.config.options["freeze_embeddings"]
+        self.get_input_embeddings().weight.requires_grad = not frozen
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.encoder.embed_tokens

@@ -251,6 +251,14 @@ def test_the_loss_is_that_of_the_problem_type(kind, classifier, tmp_path):
     close(sum(losses), output.loss)
 
 
+def test_frozen_embeddings_stay_frozen(classifier, tmp_path):
+    path, _ = classifier("swem_classifier", *TINY_CLASSIFIER, "--freeze-embeddings")
+    export(path, tmp_path / "out")
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    frozen = [name for name, weight in model.named_parameters() if not weight.requires_grad]
+    assert frozen == ["encoder.embed_tokens.weight"]
+
+
 def test_a_token_that_no_text_becomes_is_not_added(classifier, translator, tmp_path):
     """Texts had it as unknown tokens, and two such tokens had the same index."""
     for build, arch in ((translator, "dman_iwslt_de_en"), (classifier, "swem_classifier")):
