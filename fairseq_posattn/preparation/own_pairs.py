@@ -126,10 +126,13 @@ def find_files(options: Namespace) -> dict[str, list[Path]]:
                 "pairs to hold out"
             )
         sources[split] = values
-    for split, (first, *others) in sources.items():
+    for split, paths in sources.items():
+        (first, *others), named = paths, f"--{split} {' '.join(map(str, paths))}"
         if any(first.exists() and other.exists() and first.samefile(other) for other in others):
-            named = f"--{split} {' '.join(map(str, (first, *others)))}"
             raise UsageError(f"{named}: both are the same file; name the other side's")
+        suffixes, expected = (list(map(tables.file_suffix, p)) for p in (paths, sources["train"]))
+        if suffixes == expected[::-1] != expected:
+            raise UsageError(f"{named}: the sides are in the other order in --train; swap them")
     return sources
 
 

@@ -355,6 +355,8 @@ def test_malformed_files_give_one_line_errors(
          "--train train.de train.de: both are the same file; name the other side's"),
         ("summarization", [*TRAIN, "--test", "train.de", "soft"], "--test train.de soft: both are"),
         ("summarization", [*TRAIN, "--valid", "hard", "soft"], "--valid hard soft: both are the"),
+        ("translation", [*TRAIN, "--test", "soft.en", "train.de"],
+         "--test soft.en train.de: the sides are in the other order in --train; swap them"),
         ("translation", ["t.csv", "--columns", "de", "de"], "both columns are 'de'; name the oth"),
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
         ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
