@@ -11,7 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 
 # First bytes of compressed files, and what unpacks them.
-COMPRESSED = {b"\x1f\x8b": "gzip -d", b"\x28\xb5\x2f\xfd": "zstd -d"}
+COMPRESSED = {b"\x1f\x8b": "gzip -d", b"\x28\xb5\x2f\xfd": "zstd -d", b"\xfd7zXZ": "xz -d"}
 LONGEST = 1 << 24  # bytes of a line; documents are below 1 MB
 # Line ends of some program or other.
 SEPARATORS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -67,7 +67,7 @@ def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tup
 def decoded(line: bytes, encoding: str = "utf-8") -> str:
     """Return the text of a line; a UsageError for another encoding lacks the file's name."""
     try:
-        return line.decode(encoding)
+        text = line.decode(encoding)
     except UnicodeDecodeError as error:
         for start, command in COMPRESSED.items():
             if line.startswith(start):
@@ -75,6 +75,9 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
         name, wrong = encoding.upper(), f"byte {error.start + 1} is 0x{line[error.start]:02x}"
         fix = f"convert the file: iconv -f ITS-ENCODING -t {name}"
         raise UsageError(f"not {name}: {wrong}; {fix}") from None
+    if 3 * line.count(0) > len(line):  # ASCII in UTF-16 is UTF-8, too
+        raise UsageError("has 0x00 between letters; convert the file: iconv -f UTF-16 -t UTF-8")
+    return text
 
 
 def file_lines(path: StrPath, allow_empty: bool = False) -> Iterator[str]:

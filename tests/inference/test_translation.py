@@ -4,6 +4,7 @@ import copy
 import gzip
 import io
 import json
+import lzma
 import math
 import os
 import pickle
@@ -141,6 +142,8 @@ def test_lines_that_cannot_be_read_are_blank_and_counted(write, tmp_path, capsys
         (b"\n\xff\n", ":2: not UTF-8: byte 1 is 0xff; convert the file"),
         (gzip.compress(b"a", mtime=0), ": compressed; unpack the file: gzip -d"),
         (b"\x28\xb5\x2f\xfd\x04\x00", ": compressed; unpack the file: zstd -d"),
+        (lzma.compress(b"a"), ": compressed; unpack the file: xz -d"),
+        ("\na".encode("utf-16"), ":1: not UTF-8: byte 1 is 0xff; convert the file"),
     ],
 )
 def test_a_file_without_a_line_that_can_be_read_is_an_error(content, words, write, capsys):

@@ -44,6 +44,7 @@ def test_lines_of_a_file(content, options, expected):
     [
         (b"", "text.de: the file is empty"),
         (b"eins\nGr\xf6\xdfe\n", "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv"),
+        ("a b\nc d\n".encode("utf-16-le"), "text.de:1: has 0x00 between letters; convert the file"),
     ],
 )
 def test_malformed_files_are_reported_with_line_and_byte(content, message):
