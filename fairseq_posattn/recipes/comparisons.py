@@ -30,7 +30,7 @@ P_DIGITS = 6  # of a p that is compared and corrected: with 4, 50 of 1,001 is no
 WELCH = "runs, Welch's t-test"
 MCNEMAR = "the same sentences, McNemar's exact test"
 Comparison = dict[str, Any]  # "compared" of results/README.md
-OTHERS = (LAYER, "valid_")  # locality of layers, and scores of the set that selects checkpoints
+OTHERS = (LAYER, "valid_", "train_")  # locality of layers, and scores of other splits
 
 
 def baseline_of(names: Sequence[str]) -> str:

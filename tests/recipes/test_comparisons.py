@@ -122,10 +122,11 @@ def test_statistics_of_sentences_and_runs_are_tested():
     assert describe_counts(compared) == "2 sentences, 2 runs"
 
 
-def test_a_validation_score_is_not_tested_and_changes_no_test():
+@pytest.mark.parametrize("other", ["valid_rouge1", "train_rouge1"])
+def test_scores_of_other_splits_are_not_tested_and_change_no_test(other):
     rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
     for each in rows:
-        each["scores"]["valid_rouge1"], each["paper"]["valid_rouge1"] = [1.0, 2.0], None
+        each["scores"][other], each["paper"][other] = [1.0, 2.0], None
     add_comparisons(rows, [kept([10, 10], [12, 12]), kept([20, 20], [22, 22])])
     assert rows[1]["compared"]["tests"].startswith("sentences and runs, ")
     assert rows[1]["compared"]["metrics"].keys() == {"rouge1"}
