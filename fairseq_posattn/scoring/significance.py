@@ -5,7 +5,9 @@ One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approx
 (Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics p is what
 ``sacrebleu --paired-bs`` and ``--paired-ar`` print. Its bootstrap is one-sided and does not count
 ties, which are frequent where few predictions differ. Per-sentence means, such as accuracy, use a
-two-sided test that counts ties. Equal scores have p = 1, where sacreBLEU prints its smallest p.
+two-sided test that counts ties. Equal scores have p = 1, where sacreBLEU prints its smallest p, as
+its randomization does for scores that differ in a few sentences: here such p are at least 2^(1-k)
+for k sentences.
 
 Several runs: the bootstrap resamples runs as well as sentences (Sellam et al., 2022, The
 MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer than there are, so that
@@ -171,6 +173,9 @@ def compare(system: Group, baseline: Group) -> Comparison:
         p = p_randomisation = 1.0
     elif _by_sacrebleu(system, baseline):
         p, p_randomisation = (_sacrebleus_p(system, baseline, test) for test in ("bs", "ar"))
+        # Of the 2^k swaps of k sentences at least two have a difference as large.
+        differ = (system.array != baseline.array).any(axis=(0, 2)).sum()
+        p_randomisation = max(p_randomisation, float(2.0 ** (1 - differ)))
     else:
         noise = 1e-10 * max(abs(system.mean), abs(baseline.mean))  # of another order of summation
         least = abs(difference) - noise

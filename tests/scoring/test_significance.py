@@ -70,6 +70,15 @@ def test_two_different_sentences_are_not_significant():
     assert result.p == pytest.approx(0.135 + 0.143, abs=0.05)
 
 
+@pytest.mark.parametrize(("differ", "p"), [(1, 1), (2, 1 / 2), (4, 1 / 8)])
+def test_randomization_of_few_different_translations_has_the_exact_p(texts, differ, p):
+    """Check a case for which sacreBLEU's has its smallest p, 1 of 10,001."""
+    references, system, _ = texts
+    baseline = ["dog" if row < differ else line for row, line in enumerate(system)]
+    result = compare(*by_metric(TER(), references, system, baseline))
+    assert result.p_randomisation == p
+
+
 def of_scores(*runs):
     """Return a system of runs with these sentence scores."""
     return Group(MEAN_OF_SENTENCES, [of_sentences(scores) for scores in runs])
