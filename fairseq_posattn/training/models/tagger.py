@@ -9,6 +9,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
+from fairseq_posattn.attention import Mechanism, TensorizedAttention
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.common.errors import as_usage_error
 from fairseq_posattn.common.flags import flag
@@ -64,17 +65,27 @@ class PosAttnTagger(LogitsModel):
         self._initialize(cfg)
 
     def _initialize(self, cfg: Namespace) -> None:
-        """Initialize as ``--start``, except recurrent networks and convolutions."""
+        """Initialize as ``--start``, except recurrent networks and convolutions.
+
+        Mechanisms initialize themselves, but for MTSA's: as in the released code, ``--start``
+        applies, except to a bias with a flag.
+        """
         is_uniform, predicate = str(cfg.start) == "glorot_uniform", self.embed_predicate.weight
+        mechanisms = [m for m in self.encoder.modules() if isinstance(m, Mechanism)]
+        others = (m for m in mechanisms if not isinstance(m, TensorizedAttention))
+        initialized = {part for mechanism in others for part in mechanism.modules()}
 
         def initialize_bias(bias: Tensor) -> None:
             nn.init.normal_(bias, std=0.0 if is_uniform else bias.numel() ** -0.5)
 
         for module in (*self.encoder.modules(), self.output):
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear) and module not in initialized:
                 (nn.init.xavier_uniform_ if is_uniform else nn.init.xavier_normal_)(module.weight)
                 if module.bias is not None:
                     initialize_bias(module.bias)
+        for mechanism in mechanisms if cfg.mtsa_source_bias else ():
+            if (layer := getattr(mechanism, "source_input", None)) is not None:
+                nn.init.constant_(layer.bias, cfg.mtsa_source_bias)
         if is_uniform:
             nn.init.xavier_uniform_(predicate)
         else:

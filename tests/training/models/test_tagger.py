@@ -64,3 +64,13 @@ def test_start_initializes_biases_and_the_flag_that_of_the_input():
         assert all(bias.eq(0).all() == is_zero for bias in biases)
         assert build(start=start, start_input_bias=True).bias.eq(0).all() == is_zero
     assert build().bias.eq(0).all()
+
+
+def test_start_leaves_a_bias_with_a_flag_and_the_networks_of_mechanisms():
+    options = {"mtsa_source_bias": 5.0, "mtsa_source_scale": "log_sigmoid"}
+    for start in ("glorot_normal", "glorot_uniform"):
+        attention = build(start=start, **options).encoder.layers[0].sublayers[1].sublayer.mechanism
+        assert attention.source_input.bias.eq(5).all()
+        fire = build(start=start, encoder_sublayers="ffn,fire").encoder.layers[0].sublayers[1]
+        largest = fire.sublayer.mechanism.hidden.bias.abs().max()
+        assert 0.5 < largest <= 1  # of PyTorch's 32, uniform within 1
