@@ -17,7 +17,7 @@ from fairseq_posattn.recipes.plan import Plan
 from fairseq_posattn.recipes.runner import Runner, raise_failures
 from fairseq_posattn.recipes.runs import Run
 
-ID = "job"  # file in a run's folder with the number of its last job
+ID = "job"  # file in a run's folder with the number of its last job, and the job's steps
 PAUSE = 5  # seconds between two looks at the queue
 MOST = 10_000  # jobs in the queue, and times that a job is requeued when its time is over
 # Slurm sends it before a job's time is over to all its processes; it must end none of them.
@@ -80,10 +80,11 @@ class JobRunner(Runner):
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         self._executor.update_parameters(**resources(plan.options, plan.gpus))
         self._jobs: list[tuple[Run, Any, Mapping[str, str]]] = []
+        self._others: set[str] = set()  # numbers of earlier commands' jobs that run other steps
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
         """Submit all that are neither finished nor in the queue, and wait; fail as Runner does."""
-        waiting = [run for run in runs if any(self._is_wanted(step, run) for step in run.steps)]
+        waiting = list(filter(self._is_unfinished, runs))
         if runs:
             self.say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished")
         failures: list[tuple[str, UsageError]] = []
@@ -102,7 +103,9 @@ class JobRunner(Runner):
                         free.append(device)
                         # NFS shows another node's new file once the folder is read.
                         written = os.listdir(job.paths.folder)
-                        if job.paths.result_pickle.name not in written or job.exception():
+                        if job.job_id in self._others:
+                            waiting += filter(self._is_unfinished, [run])
+                        elif job.paths.result_pickle.name not in written or job.exception():
                             reason = f"the reason is in {job.paths.stderr}"
                             error = UsageError(f"job {job.job_id} failed; {reason}")
                             failures.append((run.name, error))
@@ -128,6 +131,9 @@ class JobRunner(Runner):
             raise
         raise_failures(failures, len(runs))
 
+    def _is_unfinished(self, run: Run) -> bool:
+        return any(self._is_wanted(step, run) for step in run.steps)
+
     def _queue(self) -> set[str]:
         """Return the numbers of the user's jobs in Slurm's queue."""
         if self._is_local:
@@ -140,9 +146,12 @@ class JobRunner(Runner):
 
     def _submit(self, run: Run, queue: set[str], device: Mapping[str, str]) -> Any:
         """Return the run's new job, or the job that an earlier command submitted."""
-        written = run.folder / ID
-        if written.exists() and (number := written.read_text().strip()) in queue:
+        written, steps = run.folder / ID, " ".join([*self._steps, *(s.name for s in run.steps)])
+        number, *others = written.read_text().split(maxsplit=1) if written.exists() else [""]
+        if number in queue:
             job = self._executor._executor.job_class(self._executor.folder, number)
+            if [f"{steps}\n"] != others:
+                self._others.add(number)
         else:
             self._executor.update_parameters(name=re.sub(r"\W+", "_", run.name))
             try:
@@ -151,6 +160,6 @@ class JobRunner(Runner):
                 raise UsageError(f"--executor slurm: {in_one_line(error)}") from error
             job.paths.result_pickle.unlink(missing_ok=True)  # of an earlier job with its number
             run.folder.mkdir(parents=True, exist_ok=True)
-            write_text(written, f"{job.job_id}\n")
+            write_text(written, f"{job.job_id} {steps}\n")
         self.say(f"{run.name}: job {job.job_id}, {job.paths.stderr}")
         return job

@@ -127,6 +127,23 @@ def test_a_killed_job_is_not_taken_for_an_earlier_one_of_its_number(words, tmp_p
         main([*words, "--seed", "2", "--executor", "local"])
 
 
+def test_an_earlier_job_of_other_steps_is_not_all_of_a_run(words, tmp_path, monkeypatch):
+    """Such as that of --steps train, or of the training alone with --shards."""
+    monkeypatch.setenv("WAITS", "no")
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    queue = [{"1"}]
+    monkeypatch.setattr(executors.JobRunner, "_queue", lambda self: queue.pop() if queue else set())
+    name, *options = [*words, "--seed", "2", "--executor", "local"]
+    plan = make_plan(find(name), options, "", Path())
+    (run,) = plan.runs()
+    run.folder.mkdir(parents=True)
+    (run.folder / executors.ID).write_text("1 average train average generate score\n")
+    (plan.out / "jobs").mkdir()
+    (plan.out / "jobs" / "1_0_result.pkl").write_bytes(pickle.dumps(("success", None)))
+    executors.JobRunner(plan, "recipe", ("train",), False, {}).run_all([run], [{}])
+    assert (run.folder / "trained").exists()
+
+
 def test_results_that_nfs_does_not_show_at_once_are_no_failures(words, monkeypatch):
     """A client remembers that there is no such file until it reads the folder again."""
     monkeypatch.setenv("WAITS", "no")
