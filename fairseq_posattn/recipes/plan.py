@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_unsplit, files_in, locked
+from fairseq_posattn.common.files import check_unsplit, locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
-from fairseq_posattn.recipes.runs import Run, Say, Step, digest_of
+from fairseq_posattn.recipes.runs import Run, Say, Step, code_in
 from fairseq_posattn.recipes.tuning import Outcome, Tuning, tune
 
 PLUGIN = str(Path(__file__).resolve().parents[1])  # for --user-dir
@@ -69,8 +69,7 @@ class Plan(ABC):
         # A line of the runs' settings about code beside the package: other code is another run.
         self.code: list[str] = []
         if recipe.user_dir:
-            files = files_in(Path(self.user_dir), ".py")
-            self.code = [f"user-dir {self.user_dir} {digest_of(files, self.user_dir)[:8]}"]
+            self.code = [f"user-dir {self.user_dir} {code_in(self.user_dir)}"]
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")

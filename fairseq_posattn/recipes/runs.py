@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import StrPath, write_text
+from fairseq_posattn.common.files import StrPath, files_in, write_text
 from fairseq_posattn.text.vocabulary import VECTORS
 from fairseq_posattn.training import presets
 
@@ -102,6 +102,13 @@ class Run:
                 f"{self.folder} was trained on {other}: give another --out, or remove this folder"
             )
 
+    def require_same_code(self) -> None:
+        """Raise UsageError if a file of ``user_dir`` is not that of the run's settings."""
+        folder, _, code = self.values.get("user-dir", "").rpartition(" ")
+        if folder and code_in(folder) != code:
+            fix = "restore its files, or start the command again for runs with the new ones"
+            raise UsageError(f"user_dir {folder} has changed since the command began; {fix}")
+
     def _fingerprint(self, most: int = LARGEST, kinds: Sequence[str] = KINDS) -> str:
         """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""
         data = Path(self.values["data"])
@@ -118,6 +125,11 @@ class Run:
             if lines == settings and shorter < length and self.has_same_data(path.parent):
                 runs.append((shorter, path.parent))
         return sorted(runs)
+
+
+def code_in(folder: str) -> str:
+    """Return a short hash of the Python files in a folder."""
+    return digest_of(files_in(Path(folder), ".py"), folder)[:8]
 
 
 def digest_of(files: Iterable[Path], folder: StrPath, most: int = -1) -> str:

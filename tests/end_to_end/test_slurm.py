@@ -127,7 +127,8 @@ def test_a_killed_job_is_not_taken_for_an_earlier_one_of_its_number(words, tmp_p
         main([*words, "--seed", "2", "--executor", "local"])
 
 
-def test_an_earlier_job_of_other_steps_is_not_all_of_a_run(words, tmp_path, monkeypatch):
+@pytest.mark.parametrize("written", ["1\n", "1 average train average generate score\n"])
+def test_an_earlier_job_of_other_steps_is_not_all_of_a_run(words, written, monkeypatch):
     """Such as that of --steps train, or of the training alone with --shards."""
     monkeypatch.setenv("WAITS", "no")
     monkeypatch.setattr(executors, "PAUSE", 0.2)
@@ -137,7 +138,7 @@ def test_an_earlier_job_of_other_steps_is_not_all_of_a_run(words, tmp_path, monk
     plan = make_plan(find(name), options, "", Path())
     (run,) = plan.runs()
     run.folder.mkdir(parents=True)
-    (run.folder / executors.ID).write_text("1 average train average generate score\n")
+    (run.folder / executors.ID).write_text(written)
     (plan.out / "jobs").mkdir()
     (plan.out / "jobs" / "1_0_result.pkl").write_bytes(pickle.dumps(("success", None)))
     executors.JobRunner(plan, "recipe", ("train",), False, {}).run_all([run], [{}])

@@ -19,6 +19,7 @@ from fairseq_posattn.recipes.runs import (
     LOCK,
     Run,
     Step,
+    code_in,
     length_dependent_schedule,
 )
 
@@ -170,6 +171,22 @@ def test_a_killed_repetition_of_the_output_leaves_no_result(run):
     with pytest.raises(UsageError, match="generate was ended by a signal"):
         Runner("table", ("generate",), False, {}).run_all([replace(run, steps=(step,))], [{}])
     assert not run.result.exists()
+
+
+def test_code_that_changes_while_a_recipe_runs_is_refused(run, tmp_path):
+    """The run's folder is named by the former code."""
+    code = tmp_path / "mine mechanisms" / "__init__.py"
+    code.parent.mkdir()
+    code.write_text("SHARPNESS = 2\n")
+    settings = (*run.settings, f"user-dir {code.parent} {code_in(str(code.parent))}")
+    changes = ("python", "-c", f"open({str(code)!r}, 'w').write('SHARPNESS = 3')")
+    train = Step("train", changes, run.folder / "log", done=run.folder / "trained")
+    scored = run.folder / "score.txt"
+    score = Step("average", ("python", "-c", f"open({str(scored)!r}, 'w')"), run.folder / "log")
+    changing = replace(run, settings=settings, steps=(train, score))
+    with pytest.raises(UsageError, match=f"user_dir {code.parent} has changed since"):
+        Runner("table", (), False, {}).run_all([changing], [{}])
+    assert train.done.exists() and not scored.exists()
 
 
 def test_an_error_of_the_program_ends_all_runs(run, tmp_path, monkeypatch):
