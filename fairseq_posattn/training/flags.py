@@ -149,6 +149,14 @@ MechanismConfig: Any = make_dataclass(
 class SentenceEncoderConfig(MechanismConfig):
     """Flags of token embeddings and of ``--encoder``."""
 
+    @staticmethod
+    def mistakes(settings: checks.Settings) -> Iterator[str]:
+        """Yield what is wrong with the settings of a training."""
+        yield from MechanismConfig.mistakes(settings)
+        scores = tuple(map(str, (settings.encoder, settings.mtsa_scores, settings.mtsa_source)))
+        if scores == ("mtsa", "source2token", "key") and settings.mtsa_source_layers:
+            yield "--mtsa-source key: --mtsa-scores source2token has no keys; give value or input"
+
     encoder: ChoiceEnum(list(ENCODERS)) = flag(
         "transformer", "encoder of the token embeddings", structural=True
     )

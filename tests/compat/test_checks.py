@@ -33,6 +33,8 @@ GENERATE = {"path": "x.pt", "beam": 4, "nbest": 1, "task": "translation", "print
 INTERACT = GENERATE | {"buffer_size": 1}
 HIGHEST, BLEU = {"maximize_best_checkpoint_metric": True}, {"eval_bleu": True}
 OURS = {"arch": "posattn_transformer"}
+SOURCES = {"encoder": "mtsa", "mtsa_scores": "source2token"}
+SOURCES |= {"mtsa_source": "key", "mtsa_source_layers": 2}
 BETAS = ("0.9", "(0.9, 1.5)", "(-0.5, 0.98)", "(0.9 0.98)", "0.9,x")
 
 
@@ -60,6 +62,8 @@ def metric(name, **others):
         (TRAIN, metric("anything", criterion="composite_loss")),
         (CLASSIFY, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 1}),
+        (CLASSIFY, SOURCES | {"mtsa_source": "value"}),
+        (CLASSIFY, SOURCES | {"mtsa_source_layers": 0}),
         (CLASSIFY, {"task": "sentence_pair_prediction"}),
         (CLASSIFY, {"task": "sentence_pair_prediction", "criterion": "sentence_prediction"}),
         (CLASSIFY, metric("rmse", criterion="rating_regression")),
@@ -108,6 +112,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, {"decoder_attention_heads": 3, "decoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
+        *((named, SOURCES, "--mtsa-source key: .* has no keys; give") for named in (CLASSIFY, TAG)),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
         (TRAIN, {"keep_interval_updates_pattern": 0}, "-pattern 0: it must be 1 or more, or -1"),
