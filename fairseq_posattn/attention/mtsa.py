@@ -107,7 +107,7 @@ def tensorized_attention(
     return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
-UNREAD = ("--mtsa-source-layers 0",)
+UNREAD = ("--mtsa-source-layers 0", "--mtsa-scores token2token", "--mtsa-scores none")
 
 
 @dataclass

@@ -60,7 +60,7 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
 
 # Options with a value that decides what else is read, and the part that reads each.
 DECIDING = {"encoder": "", "pooling": "", "hierarchical": "", "word_ngrams": "none"}
-DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan"}
+DECIDING |= {"da_mapping": "da", "cspan_fusion": "cspan", "mtsa_scores": "--encoder mtsa"}
 DECIDING |= dict.fromkeys(("mtsa_source_layers", "mtsa_source_scale"), "mtsa")
 HEAD = ("head_dim", "head_highway_layers")  # 0 for none
 

@@ -190,6 +190,11 @@ CONSTANT = {"encoder_sublayers": "mtsa,ffn", "mtsa_source_layers": 0, "mtsa_divi
         (PLAIN, CONSTANT, "mtsa-divide-source True .*: there is --mtsa-source-layers 0"),
         (
             "mtsa_classifier",
+            {"mtsa_scores": "token2token", "mtsa_divide_source": True},
+            "mtsa-divide-source True .*: there is --mtsa-scores token2token",
+        ),
+        (
+            "mtsa_classifier",
             {"mtsa_source_bias": 5.0},
             "mtsa-source-bias 5.0 .*: there is --mtsa-source-scale identity",
         ),
@@ -231,6 +236,7 @@ def test_an_option_that_the_model_does_not_read_is_reported(arch, options, line)
         (DA, {"da_clip_threshold": 3.0, "da_mapping": "clip"}),
         ("mtsa_classifier", MAPS | RELU | {"mtsa_scores": "none"}),
         ("mtsa_classifier", {"mtsa_source_bias": 5.0, "mtsa_source_scale": "log_sigmoid"}),
+        ("mtsa_classifier", {"mtsa_scores": "source2token", "mtsa_divide_source": True}),
         ("multi_head_classifier", HEADS),
         ("transformer", HEADS),
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}),  # the default
