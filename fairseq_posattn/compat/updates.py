@@ -4,11 +4,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.logging import metrics
+from fairseq.models.ema.ema import EMA
 from fairseq.modules import checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
@@ -244,3 +246,15 @@ def watch_backward_of_leaves(self: Any, module: Module) -> None:
         self.fhooks.append(module.register_forward_hook(self.fhook_fn))
     if self.backward and not any(module.children()):
         self.bhooks.append(module.register_backward_hook(self.bhook_fn))
+
+
+@around(EMA, "_step_internal")
+def average_shared_weights_once(
+    step: Function, self: Any, new_model: Module, updates: int | None = None
+) -> None:
+    """Average shared weights once: fairseq does so under each name, by a power of the decay."""
+    averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
+    once = {(average.data_ptr(), average.shape): name for name, average in averages.items()}
+    repeated = averages.keys() - once.values()
+    weights = {n: weight for n, weight in new_model.state_dict().items() if n not in repeated}
+    step(self, SimpleNamespace(state_dict=lambda: weights), updates)

@@ -9,7 +9,9 @@ from unittest.mock import Mock, patch
 import pytest
 import torch
 from fairseq import utils
+from fairseq.dataclass.configs import EMAConfig
 from fairseq.logging import metrics
+from fairseq.models.ema.ema import EMA
 from fairseq.modules import checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
@@ -271,3 +273,22 @@ def test_layers_are_recomputed_under_autocast(restore, patched):
 def test_checkpointed_layers_may_be_without_a_device_that_has_autocast():
     layer = checkpoint_activations.checkpoint_wrapper(torch.nn.Linear(2, 2, device="meta"))
     assert layer(torch.ones(1, 2, device="meta")).is_meta
+
+
+@pytest.mark.parametrize("patched", [True, False])
+@pytest.mark.parametrize("fp32", [True, False])
+@pytest.mark.parametrize("dtype", [F32, BF16])
+def test_the_average_of_shared_weights_has_the_decay_of_others(dtype, fp32, patched, restore):
+    if not patched:
+        restore(EMA, "_step_internal")
+    layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3)).to(dtype)
+    layers[1].weight = layers[2].weight = layers[0].weight
+    for parameter in layers.parameters():
+        torch.nn.init.zeros_(parameter)
+    ema = EMA(layers, EMAConfig(store_ema=True, ema_decay=0.5, ema_fp32=fp32))
+    for parameter in layers.parameters():
+        torch.nn.init.ones_(parameter)
+    ema.step(layers)
+    stays = patched or (fp32 and dtype is BF16)  # then fairseq has a copy under each name
+    for name, average in ema.get_model().state_dict().items():
+        assert average.eq(0.5 if stays or "bias" in name else 0.875).all(), name
