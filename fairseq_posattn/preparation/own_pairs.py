@@ -184,6 +184,9 @@ def languages(options: Namespace) -> tuple[str, ...]:
     if sides[0] == sides[1]:
         fix = f"name one otherwise, such as --target-lang {sides[0]}_x_new"
         raise UsageError(f"--source-lang and --target-lang are both {sides[0]}; {fix}")
+    if [*map(file_code, inferred)] == sides[::-1]:
+        swapped = f"the files or columns are {inferred[0]} and {inferred[1]}"
+        raise UsageError(f"--source-lang {sides[0]}: {swapped}; name them in the other order")
     return tuple(sides)
 
 

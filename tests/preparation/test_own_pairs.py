@@ -347,6 +347,8 @@ def test_malformed_files_give_one_line_errors(
     ("kind", "options", "words"),
     [
         ("translation", [*TRAIN, "--source-lang", "en"], "such as --target-lang en_x_new"),
+        ("translation", [*TRAIN, "--source-lang", "en", "--target-lang", "de"],
+         "--source-lang en: the files or columns are de and en; name them in the other order"),
         ("translation", [*TRAIN, "--source-lang", "pt.br"], "--source-lang pt.br: file names"),
         ("translation", [*TRAIN, "--source-lang", "french", "--subwords", "subword_nmt"],
          "--source-lang french: unknown code, by which Moses cannot tokenize (--subwords "
