@@ -147,6 +147,9 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
                     continue
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
                 yield label, before, now, _rounding(metric, before or 0)
+        for form, before in row.get("forms of the last seed", {}).items():
+            label = f"{row['row']}, {folders[-1].name}: BLEU {form}"
+            yield label, before, runs[-1].get(form), _rounding("bleu")
         old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}
         recomputed.append({**old, "scores": scores})
         kept.append(read_kept(run_folders(entry)))
@@ -212,4 +215,5 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
         (run / STATISTICS).unlink(missing_ok=True)
     if (run / RANKING).exists():
         return {name: round(100 * numbers[name], 4) for name in METRICS}
-    return scores_in(numbers)
+    forms = numbers.get("forms", {}).items()
+    return scores_in(numbers) | {name: form["bleu"] for name, form in forms}

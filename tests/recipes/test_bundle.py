@@ -251,6 +251,22 @@ def test_a_false_or_missing_number_is_reported(capsys, name, old, new, differenc
     assert f"DIFFERS: {difference}" in capsys.readouterr().out
 
 
+def test_a_false_bleu_of_other_tokens_is_reported(capsys):
+    def fill(run, number):
+        generated(run, number)
+        path = run.folder / "result.json"
+        content = json.loads(path.read_text())
+        forms = {"tokenised": {"bleu": content["scores"]["bleu"]}}  # words without punctuation
+        path.write_text(json.dumps({**content, "forms": forms}))
+
+    path = Path("table.tar.gz")
+    write_table(path, PAIRS, fill, "scoring: bleu --forms sacrebleu tokenised\n")
+    assert verify(path) == 0
+    changed(path, replaced("table.json", b'"tokenised": ', b'"tokenised": 1'))
+    assert verify(path) == 1
+    assert "DIFFERS: A, seed2: BLEU tokenised 1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("kind", "fill", "name"), [(LABELED, predicted, "predictions"), (PAIRS, generated, "generate")]
 )
