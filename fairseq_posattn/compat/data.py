@@ -248,7 +248,8 @@ def find_context(collater: Function, self: Any, samples: list[Any]) -> Any:
     fairseq keeps the end of the former batch, which with several ``--num-workers`` or
     ``--num-shards`` is of another part of the text.
     """
-    first, context = samples[0]["id"], []
+    first = samples[0]["id"]
+    context: list[int] = []
     while first > 0 and len(context) < self.context_window:
         first -= 1
         context[:0] = self.dataset[first]["source"].tolist()
