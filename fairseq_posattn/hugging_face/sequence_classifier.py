@@ -1,6 +1,7 @@
 """``posattn_classifier`` for ``transformers``."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from fairseq_posattn.model.classifier import ClassificationHead, Marks, Sentence
 from fairseq_posattn.model.sentence_batches import pad_right
 
 # By ``problem_type``; others have cross entropy.
-LOSSES = {
+LOSSES: dict[Any, Callable[..., Tensor]] = {
     "regression": F.mse_loss,
     "multi_label_classification": F.binary_cross_entropy_with_logits,
 }
@@ -84,14 +85,15 @@ class PosAttnForSequenceClassification(PreTrainedModel):
             pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)
         logits = self.head(self.encoder.features(input_ids, pairs))
-        loss = None
-        kind = self.config.problem_type
-        if labels is not None and kind in LOSSES:
-            loss = LOSSES[kind](logits.view_as(labels), labels.to(logits))
-        elif labels is not None:
-            loss = F.cross_entropy(logits, labels)
-        if labels is not None and num_items_in_batch is not None:  # Trainer accumulates gradients
-            loss = loss * labels.numel() / num_items_in_batch
+        loss: Tensor | None = None
+        if labels is not None:
+            kind = self.config.problem_type
+            if kind in LOSSES:
+                loss = LOSSES[kind](logits.view_as(labels), labels.to(logits))
+            else:
+                loss = F.cross_entropy(logits, labels)
+            if num_items_in_batch is not None:  # Trainer accumulates gradients
+                loss = loss * labels.numel() / num_items_in_batch
         output = SequenceClassifierOutput(loss=loss, logits=logits)
         return output.to_tuple() if return_dict is False else output
 
