@@ -133,6 +133,7 @@ class Plan(ABC):
             trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
             trial = replace(trial, folds=1, max_update=options.tune_updates, flags=all_updates)
             same = type(self)(self.recipe, trial)  # type: ignore[call-arg]  # of a subclass
+            same.code = self.code  # whose files may have changed
             return same._trial(rated, seed, dataset)
 
         name = f"{dataset.name}, {row.name}" if dataset else row.name

@@ -358,6 +358,14 @@ def test_learning_rates_are_tuned():
         assert "BEST" not in run.steps[0].command
 
 
+def test_trials_of_the_same_plan_have_the_same_code(folder):
+    """If user_dir changes meanwhile, the table is still of the runs that finished."""
+    plan = plan_of(f"{FILE}user_dir: mine\n", "--tune", "1e-3,3e-3", "--tune-updates", "9")
+    before = plan.tunings()
+    (folder / "mine/__init__.py").write_text("import fairseq_posattn\nSHARPNESS = 3\n")
+    assert plan.tunings() == before
+
+
 def test_a_table_without_a_figure_removes_that_of_the_table_before(tmp_path):
     pictures = [tmp_path / "own.png", tmp_path / "own-curves.png"]
     for picture in pictures:
