@@ -13,6 +13,7 @@ from fairseq_posattn.common.files import StrPath
 # First bytes of compressed files, and what unpacks them.
 COMPRESSED = {b"\x1f\x8b": "gzip -d", b"\x28\xb5\x2f\xfd": "zstd -d", b"\xfd7zXZ": "xz -d"}
 LONGEST = 1 << 24  # bytes of a line; documents are below 1 MB
+CONTROLS = bytes({*range(32)} - {*b"\r\n"})  # first bytes of letters in UTF-16, up to U+1FFF
 # Line ends of some program or other.
 SEPARATORS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
@@ -75,8 +76,9 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
         name, wrong = encoding.upper(), f"byte {error.start + 1} is 0x{line[error.start]:02x}"
         fix = f"convert the file: iconv -f ITS-ENCODING -t {name}"
         raise UsageError(f"not {name}: {wrong}; {fix}") from None
-    if 3 * line.count(0) > len(line):  # ASCII in UTF-16 is UTF-8, too
-        raise UsageError("has 0x00 between letters; convert the file: iconv -f UTF-16 -t UTF-8")
+    # ASCII, Cyrillic and others in UTF-16 are UTF-8, too; a text may have a stray zero byte.
+    if 0 in line and 3 * (len(line) - len(line.translate(None, CONTROLS))) > len(line) + 1:
+        raise UsageError("looks like UTF-16; convert the file: iconv -f UTF-16 -t UTF-8")
     return text
 
 

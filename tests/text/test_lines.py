@@ -33,6 +33,7 @@ ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h"
         (b"\n", {}, [""]),
         (b"eins\r\r\nzwei\r", {}, ["eins\r", "zwei"]),  # the second CR is part of the line's end
         (b"", {"allow_empty": True}, []),
+        (b"\0\na\0\n", {}, ["\0", "a\0"]),  # stray zero bytes
     ],
 )
 def test_lines_of_a_file(content, options, expected):
@@ -44,7 +45,9 @@ def test_lines_of_a_file(content, options, expected):
     [
         (b"", "text.de: the file is empty"),
         (b"eins\nGr\xf6\xdfe\n", "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv"),
-        ("a b\nc d\n".encode("utf-16-le"), "text.de:1: has 0x00 between letters; convert the file"),
+        ("a b\nc d\n".encode("utf-16-le"), "text.de:1: looks like UTF-16; convert the file: iconv"),
+        ("да\nда\n".encode("utf-16-le"), "text.de:2: looks like UTF-16"),  # after a zero byte
+        ("да\nда\n".encode("utf-16-be"), "text.de:1: looks like UTF-16"),
     ],
 )
 def test_malformed_files_are_reported_with_line_and_byte(content, message):
