@@ -241,14 +241,22 @@ def keep_last_batch(batch_by_size: Function, indices: Any, *args: Any, **kwargs:
     return [*batches, left_out] if len(left_out) else batches
 
 
+@around(LMContextWindowDataset, "__getitem__")
+def add_position(get: Function, self: Any, index: int) -> dict[str, Any]:
+    """Return an example with its index in the text: ``id`` may count those of one language."""
+    return {**get(self, index), "position": index}
+
+
 @around(LMContextWindowDataset, "collater")
 def find_context(collater: Function, self: Any, samples: list[Any]) -> Any:
     """Read the context of ``fairseq-eval-lm --context-window`` from the examples before a batch.
 
     fairseq keeps the end of the former batch, which with several ``--num-workers`` or
-    ``--num-shards`` is of another part of the text.
+    ``--num-shards`` is of another part of the text. It also fails if a shard has a batch fewer.
     """
-    first = samples[0]["id"]
+    if not samples:
+        return {}
+    first = samples[0]["position"]
     context: list[int] = []
     while first > 0 and len(context) < self.context_window:
         first -= 1

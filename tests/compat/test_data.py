@@ -17,6 +17,7 @@ import pytest
 import torch
 from fairseq import options, tasks, utils
 from fairseq.data import (
+    ConcatDataset,
     Dictionary,
     LMContextWindowDataset,
     MonolingualDataset,
@@ -237,14 +238,16 @@ def test_a_sentence_can_be_a_block_of_a_language_model(monkeypatch):
 def test_a_context_window_is_of_the_text_before_the_batch(window, context):
     blocks = [torch.tensor(block) for block in ([5, 6], [7, 8], [9, 10], [11])]
     rows = [(block, block, block) for block in blocks]
-    data = MonolingualDataset(rows, [2, 2, 2, 1], Dictionary(), targets=["future"])
-    windowed = LMContextWindowDataset(data, 2, window, Dictionary().pad())
+    parts = (rows[:1], rows[1:])  # of two languages, each with ids from 0
+    parts = [MonolingualDataset(p, [*map(len, p)], Dictionary(), targets=["future"]) for p in parts]
+    windowed = LMContextWindowDataset(ConcatDataset(parts), 2, window, Dictionary().pad())
     batch = windowed.collater([windowed[2], windowed[3]])  # another worker has read the first two
     first, second = batch["net_input"]["src_tokens"].tolist()
     assert first[: len(context) + 2] == [*context, 9, 10]
     assert second[:window] == [5, 6, 7, 8, 9, 10][-window:] and second[window] == 11
     assert batch["start_indices"] == [len(context), window]
     assert windowed.collater([windowed[0]])["start_indices"] == [0]
+    assert windowed.collater([]) == {}  # of a shard with a batch fewer
 
 
 @pytest.mark.parametrize("name", ["subword_nmt", "sentencepiece"])
