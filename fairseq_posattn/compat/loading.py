@@ -6,13 +6,15 @@ import functools
 import operator
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fairseq
 import torch
 from fairseq import checkpoint_utils, models, tasks, utils
-from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.dataclass.utils import _set_legacy_defaults, overwrite_args_by_name
 from fairseq.file_io import PathManager
 from fairseq.logging import meters
 from fairseq.models import BaseFairseqModel
@@ -158,9 +160,15 @@ def replace_criterion(cfg: Any, name: Any) -> None:
     """Take the criterion that ``fairseq-validate`` is given, where fairseq keeps training's.
 
     Of a criterion's name alone fairseq makes its settings; of settings it replaces values only.
+    A criterion without a dataclass reads them from a namespace.
     """
-    if isinstance(name, str) and name != OmegaConf.select(cfg, "criterion._name"):
-        cfg.criterion = name
+    if not isinstance(name, str) or name == getattr(cfg.get("criterion"), "_name", None):
+        return
+    cfg.criterion = name
+    if name in CRITERION_REGISTRY and name not in CRITERION_DATACLASS_REGISTRY:
+        average = OmegaConf.select(cfg, "optimization.sentence_avg")
+        cfg.criterion = Namespace(sentence_avg=average, _name=name)
+        _set_legacy_defaults(cfg.criterion, CRITERION_REGISTRY[name])
 
 
 @instead(checkpoint_utils, "load_ema_from_checkpoint")

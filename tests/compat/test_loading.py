@@ -370,6 +370,20 @@ def test_another_criterion_validates_with_its_options():
     assert checkpoint_utils.load_checkpoint_to_cpu(path, same)["cfg"].criterion == trained
 
 
+def test_a_criterion_without_a_dataclass_validates_with_its_options(tmp_path):
+    """Its settings in a checkpoint are a namespace, which stays where the name is the same."""
+    named = {"criterion": "sentence_ranking", "num_classes": 3}
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(FIXTURE / "checkpoint.pt"), named)
+    cfg, path = state["cfg"].criterion, str(tmp_path / "checkpoint.pt")
+    read = cfg.num_classes, cfg.ranking_head_name, cfg.sentence_avg, cfg._name
+    assert read == (3, "sentence_classification_head", False, "sentence_ranking")
+    cfg.num_classes, state["cfg"] = 2, OmegaConf.to_container(state["cfg"])
+    torch.save(state, path)
+    same = {"criterion": "sentence_ranking"}
+    cfg = checkpoint_utils.load_checkpoint_to_cpu(path, same)["cfg"].criterion
+    assert (cfg.num_classes, cfg._name) == (2, "sentence_ranking")
+
+
 def test_a_model_that_is_larger_than_its_file_is_not_built(tmp_path):
     state, path = read_checkpoint(GOOD), str(tmp_path / "deep.pt")
     state["cfg"]["model"]["encoder_layers"] = 400
