@@ -48,9 +48,9 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         return dict(self.numbers)
 
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
-        """Mark the special symbols; raise UsageError for others, which no text would become."""
+        """Mark known tokens; raise UsageError for others, which no text would become."""
         for token in map(str, new_tokens):
-            if token not in self.marks:
+            if token not in self.numbers:
                 fix = "prepare data with it, and train on that"
                 raise UsageError(f"{token}: an exported vocabulary takes no more tokens; {fix}")
         return super()._add_tokens(new_tokens, special_tokens)

@@ -269,7 +269,9 @@ def test_a_token_that_no_text_becomes_is_not_added(classifier, translator, tmp_p
             new = ["<new>"] if add == tokenizer.add_tokens else {"bos_token": "<new>"}
             with pytest.raises(UsageError, match="<new>: an exported vocabulary takes no more"):
                 add(new)
-        assert tokenizer.add_tokens(["<unk>"]) == 0 and tokenizer.unk_token_id == 3
+        ids = tokenizer("word2").input_ids
+        assert tokenizer.add_tokens(["<unk>", "word2"]) == 0 and tokenizer.unk_token_id == 3
+        assert tokenizer("word2").input_ids == ids
 
 
 @torch.inference_mode()
