@@ -254,7 +254,8 @@ def average_shared_weights_once(
 ) -> None:
     """Average shared weights once: fairseq does so under each name, by a power of the decay."""
     averages = self.fp32_params if self.config.ema_fp32 else self.model.state_dict()
-    once = {(average.data_ptr(), average.shape): name for name, average in averages.items()}
+    tensors = {n: average for n, average in averages.items() if torch.is_tensor(average)}
+    once = {(average.data_ptr(), average.shape): name for name, average in tensors.items()}
     repeated = averages.keys() - once.values()
     weights = {n: weight for n, weight in new_model.state_dict().items() if n not in repeated}
     step(self, SimpleNamespace(state_dict=lambda: weights), updates)

@@ -292,3 +292,13 @@ def test_the_average_of_shared_weights_has_the_decay_of_others(dtype, fp32, patc
     stays = patched or (fp32 and dtype is BF16)  # then fairseq has a copy under each name
     for name, average in ema.get_model().state_dict().items():
         assert average.eq(0.5 if stays or "bias" in name else 0.875).all(), name
+
+
+def test_a_model_with_a_state_that_is_not_a_tensor_is_averaged():
+    layer = torch.nn.Linear(2, 2)
+    layer.get_extra_state = lambda: {"updates": 1}  # as data2vec's own averages
+    ema = EMA(layer, EMAConfig(store_ema=True, ema_decay=0.5))
+    before = ema.get_model().bias.clone()
+    torch.nn.init.ones_(layer.bias)
+    ema.step(layer)
+    assert torch.equal(ema.get_model().bias, (before + 1) / 2)
