@@ -107,17 +107,27 @@ def tensorized_attention(
     return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
-UNREAD = ("--mtsa-source-layers 0", "--mtsa-scores token2token", "--mtsa-scores none")
+NONE = "--mtsa-scores none"
+UNREAD = ("--mtsa-source-layers 0", "--mtsa-scores token2token", NONE)
 
 
 @dataclass
 class Flags:
     mtsa_masks: str = flag(
-        "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
+        "past,future",
+        "masks of the heads, see --attention-masks; 'none' for no masks",
+        "mtsa",
+        unread_with=(NONE,),
     )
-    mtsa_include_self: bool = flag(False, "let a token attend to itself under every mask", "mtsa")
+    mtsa_include_self: bool = flag(
+        False, "let a token attend to itself under every mask", "mtsa", unread_with=(NONE,)
+    )
     mtsa_token_scale: str = flag(
-        "log_sigmoid", "scale function of the token2token scores, sigma_t", "mtsa", choices=SCALES
+        "log_sigmoid",
+        "scale function of the token2token scores, sigma_t",
+        "mtsa",
+        choices=SCALES,
+        unread_with=("--mtsa-scores source2token", NONE),
     )
     mtsa_source_scale: str = flag(
         "identity",
@@ -134,7 +144,10 @@ class Flags:
         unread_with=UNREAD,
     )
     mtsa_source_layers: int = flag(
-        2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
+        2,
+        "linear layers of the source2token scores, 1 or 2; 0 for no such scores",
+        "mtsa",
+        unread_with=UNREAD[1:],
     )
     mtsa_source_bias: float = flag(
         0.0,
@@ -148,7 +161,9 @@ class Flags:
         "mtsa",
         unread_with=UNREAD,
     )
-    mtsa_fusion_gate: bool = flag(False, "mix a token's value and context with a gate", "mtsa")
+    mtsa_fusion_gate: bool = flag(
+        False, "mix a token's value and context with a gate", "mtsa", unread_with=(NONE,)
+    )
 
 
 class TensorizedAttention(Mechanism):

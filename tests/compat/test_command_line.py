@@ -195,6 +195,21 @@ CONSTANT = {"encoder_sublayers": "mtsa,ffn", "mtsa_source_layers": 0, "mtsa_divi
         ),
         (
             "mtsa_classifier",
+            {"mtsa_scores": "source2token", "mtsa_token_scale": "identity"},
+            "mtsa-token-scale identity .*: there is --mtsa-scores source2token",
+        ),
+        (
+            "mtsa_classifier",
+            {"mtsa_scores": "none", "mtsa_masks": "others"},
+            "mtsa-masks others .*: there is --mtsa-scores none",
+        ),
+        (
+            "mtsa_classifier",
+            {"mtsa_scores": "token2token", "mtsa_source_layers": 1},
+            "mtsa-source-layers 1 .*: there is --mtsa-scores token2token",
+        ),
+        (
+            "mtsa_classifier",
             {"mtsa_source_bias": 5.0},
             "mtsa-source-bias 5.0 .*: there is --mtsa-source-scale identity",
         ),
