@@ -295,8 +295,11 @@ def test_the_average_of_shared_weights_has_the_decay_of_others(dtype, fp32, patc
 
 
 def test_a_model_with_a_state_that_is_not_a_tensor_is_averaged():
-    layer = torch.nn.Linear(2, 2)
-    layer.get_extra_state = lambda: {"updates": 1}  # as data2vec's own averages
+    class Layer(torch.nn.Linear):
+        def get_extra_state(self):
+            return {"updates": 1}
+
+    layer = Layer(2, 2)
     ema = EMA(layer, EMAConfig(store_ema=True, ema_decay=0.5))
     before = ema.get_model().bias.clone()
     torch.nn.init.ones_(layer.bias)
