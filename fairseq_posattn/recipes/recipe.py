@@ -24,10 +24,12 @@ class Training:
     seeds: int = 5  # models of each row, and of each fold
 
     @property
-    def batches(self) -> tuple[str, str]:
+    def batches(self) -> tuple[str, ...]:
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
-        return "--batch-size", str(self.batch_size)
+        # fairseq fills batches to a multiple of 8: of 30 sentences 24 would be left.
+        exact = ("--required-batch-size-multiple", "1") if self.batch_size % 8 else ()
+        return "--batch-size", str(self.batch_size), *exact
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def test_the_sentences_of_an_update_are_shared_by_the_gpus(make, kind, tmp_path)
         args = parsed(build_command(prepared, size, None, gpus, tmp_path))
         total = args.batch_size * max(1, len(gpus))
         assert sentences <= total < sentences + max(1, len(gpus))
-        assert args.batch_size % args.required_batch_size_multiple == 0 or len(gpus) < 2
+        assert args.batch_size % args.required_batch_size_multiple == 0
 
 
 @pytest.mark.parametrize(("workers", "sentences"), [([], 16), ([1], 64), ([4], 16), ([16], 4)])

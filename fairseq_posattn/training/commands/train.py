@@ -212,7 +212,7 @@ def batches(size: Size, gpus: Sequence[int], longest: int = LONGEST) -> list[str
         share = -(-int(cli.value_of(shlex.split(size.flags), "--batch-size")) // workers)
         # fairseq fills batches to a multiple of 8 sentences, by default.
         shared = ["--batch-size", str(share), "--required-batch-size-multiple", "1"]
-        return [*device, *(shared if workers > 1 else [])]
+        return [*device, *(shared if workers > 1 or share % 8 else [])]
     most = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS
     frequency = -(-size.tokens // (most * workers))
     tokens = max(size.tokens // (frequency * workers), longest)
