@@ -133,7 +133,7 @@ def load_all_state(
     reset_meters: bool = False,
 ) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
-    with report_difference_in_training(self, filename), fitted_state(self):
+    with report_difference_in_training(self, filename), fitted_state(self, reset_optimizer):
         resets = reset_optimizer, reset_lr_scheduler, optimizer_overrides, reset_meters
         extra_state = load_checkpoint(self, filename, *resets)
     if extra_state:
@@ -149,8 +149,10 @@ def load_all_state(
 
 
 @contextlib.contextmanager
-def fitted_state(trainer: Any) -> Iterator[None]:
+def fitted_state(trainer: Any, reset_optimizer: bool) -> Iterator[None]:
     """Fit the state of a checkpoint to the flags while it is loaded.
+
+    Without an optimizer state fairseq would start at update 0, in the checkpoint's epoch.
 
     ``--store-ema`` starts at the weights of a checkpoint without averaged weights. fairseq means
     to, but has deleted the weights by then: KeyError.
@@ -159,6 +161,9 @@ def fitted_state(trainer: Any) -> Iterator[None]:
 
     def load_fitted(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
+        if not reset_optimizer and state.get("last_optimizer_state") is None:
+            fix = "give --finetune-from-model and an empty --save-dir, or --reset-optimizer"
+            raise UsageError(f"it has no optimizer state and cannot be resumed; {fix}")
         if trainer.cfg.ema.store_ema:
             state["extra_state"].setdefault("ema", state["model"])
         forget_other_settings(state, trainer.cfg)

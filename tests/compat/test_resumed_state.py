@@ -36,6 +36,7 @@ from torch.utils.data import TensorDataset
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import resuming
 from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.inference.averaging import average_checkpoints
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 FORMS = [  # and whether all weights are in one tensor
@@ -349,6 +350,14 @@ def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
     restore(Trainer, "load_checkpoint")
     with pytest.raises(Exception, match="Cannot load model parameters from checkpoint"):
         make_trainer().load_checkpoint(path)
+
+
+def test_without_an_optimizer_state_only_weights_are_taken(make_trainer, tmp_path):
+    path = str(tmp_path / "average.pt")
+    torch.save(average_checkpoints([str(FIXTURE / "checkpoint.pt")]), path)
+    with pytest.raises(UsageError, match=f"^{path}: it has no optimizer state and cannot be resum"):
+        make_trainer().load_checkpoint(path)
+    assert make_trainer().load_checkpoint(path, reset_optimizer=True)
 
 
 def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer, tmp_path):
