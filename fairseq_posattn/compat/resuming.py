@@ -152,8 +152,6 @@ def load_all_state(
 def fitted_state(trainer: Any, reset_optimizer: bool) -> Iterator[None]:
     """Fit the state of a checkpoint to the flags while it is loaded.
 
-    Without an optimizer state fairseq would start at update 0, in the checkpoint's epoch.
-
     ``--store-ema`` starts at the weights of a checkpoint without averaged weights. fairseq means
     to, but has deleted the weights by then: KeyError.
     """
@@ -161,6 +159,7 @@ def fitted_state(trainer: Any, reset_optimizer: bool) -> Iterator[None]:
 
     def load_fitted(*args: Any, **kwargs: Any) -> Any:
         state = load(*args, **kwargs)
+        # fairseq would start at update 0, in the checkpoint's epoch.
         if not reset_optimizer and state.get("last_optimizer_state") is None:
             fix = "give --finetune-from-model and an empty --save-dir, or --reset-optimizer"
             raise UsageError(f"it has no optimizer state and cannot be resumed; {fix}")

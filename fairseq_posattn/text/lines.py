@@ -78,7 +78,8 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
         raise UsageError(f"not {name}: {wrong}; {fix}") from None
     # ASCII, Cyrillic and others in UTF-16 are UTF-8, too; a text may have a stray zero byte.
     if 0 in line and 3 * (len(line) - len(line.translate(None, CONTROLS))) > len(line) + 1:
-        raise UsageError("looks like UTF-16; convert the file: iconv -f UTF-16 -t UTF-8")
+        fix = "convert the file: iconv -f UTF-16LE -t UTF-8, or -f UTF-16BE"
+        raise UsageError(f"looks like UTF-16; {fix}")
     return text
 
 
