@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fairseq_posattn.model.projections import pack_linear_layers
 from fairseq_posattn.model.seq2seq import DecoderPass
+from fairseq_posattn.training.models.registration import has_logits
 from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
@@ -132,7 +133,7 @@ class ForcedSearch(SequenceGenerator):
         """
         model = self.model.single_model
         decoder = model.decoder
-        simple = isinstance(decoder, DecoderPass) and decoder.adaptive_softmax is None
+        simple = isinstance(decoder, DecoderPass) and has_logits(decoder)
         if not simple or self.model.models_size > 1 or tokens.device.type != "cpu":
             whole, attention = self.model.forward_decoder(tokens, encoded, states, self.temperature)
             return whole.__getitem__, attention

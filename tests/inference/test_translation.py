@@ -419,6 +419,21 @@ def test_outputs_that_are_not_finite_are_an_error(source, chunk, monkeypatch):
         translator(source[:1])
 
 
+def test_the_search_reads_the_probabilities_of_a_decoder_of_ones_own(source, monkeypatch):
+    monkeypatch.setattr(beam_search, "CHUNK", 3)  # fairseq's search has small vocabularies
+    translator = load(beam=2)
+    decoder, index = translator.models[0].decoder, translator.task.target_dictionary.index("B")
+
+    class WithoutB(type(decoder)):
+        def get_normalized_probs(self, *args, **kwargs):
+            log_probs = super().get_normalized_probs(*args, **kwargs)
+            return log_probs.index_fill(-1, torch.tensor(index), -math.inf)
+
+    assert any("B" in translation.text for translation in translator(source))
+    decoder.__class__ = WithoutB
+    assert not any("B" in translation.text for translation in translator(source))
+
+
 def test_the_largest_min_len_is_possible(source):
     assert load(min_len=15)(source[:1])[0].hypotheses[0].pieces.count(" ") == 14
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.models import FairseqDecoder
 from torch import nn
 
 from fairseq_posattn.training.criterions import fused_cross_entropy as module
@@ -16,6 +17,10 @@ PAD = 1
 
 class GivenLogits(nn.Module):
     """A model whose input is its output, [B, T, V]."""
+
+    def __init__(self):
+        super().__init__()
+        self.decoder = FairseqDecoder(dictionary=None)
 
     def forward(self, logits):
         return logits, None
@@ -102,9 +107,23 @@ def test_the_backward_pass_stores_no_float32_logits():
     assert saved == [torch.bfloat16, torch.int64]
 
 
-def test_an_adaptive_softmax_has_fairseqs_loss():
+class Pointing(FairseqDecoder):
+    """A decoder whose output is no logits."""
+
+    def get_normalized_probs(self, net_output, log_probs, sample=None):
+        raise AssertionError("the model calls it")
+
+
+def adaptive():
+    decoder = FairseqDecoder(dictionary=None)
+    decoder.adaptive_softmax = nn.Identity()
+    return decoder
+
+
+@pytest.mark.parametrize("decoder", [adaptive(), Pointing(None)], ids=["adaptive", "pointing"])
+def test_a_decoder_without_logits_has_fairseqs_loss(decoder):
     model = GivenLogits()
-    model.decoder = SimpleNamespace(adaptive_softmax=object())
+    model.decoder = decoder
     logits, sample = batch()
     log_probs = 2 * torch.log_softmax(logits, -1)
     model.get_normalized_probs = lambda net_output, log_probs: 2 * torch.log_softmax(logits, -1)

@@ -8,6 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from torch import Tensor
 
 from fairseq_posattn.attention.pytorch import once
+from fairseq_posattn.training.models.registration import has_logits
 
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}
@@ -18,7 +19,7 @@ class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):
 
     fairseq stores float32 log-probabilities ``[N, V]`` and allocates three such tensors in the
     backward pass. Here the logits keep their type, and float32 tensors have a few rows at a time.
-    An adaptive softmax has no such logits: its loss is fairseq's.
+    A decoder without such logits (an adaptive softmax, a pointer network) has fairseq's loss.
     """
 
     behaves_as = "label_smoothed_cross_entropy"
@@ -26,8 +27,7 @@ class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):
     def compute_loss(
         self, model: Any, net_output: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        adaptive = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
-        if not reduce or adaptive is not None:
+        if not reduce or not has_logits(getattr(model, "decoder", None)):
             return super().compute_loss(model, net_output, sample, reduce=reduce)
         logits = net_output[0][:, self.ignore_prefix_size :]  # [B, T, V]
         target = model.get_targets(sample, net_output)[:, self.ignore_prefix_size :]

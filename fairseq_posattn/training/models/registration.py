@@ -14,7 +14,7 @@ from typing import Any
 
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import MODEL_REGISTRY, BaseFairseqModel, register_model
+from fairseq.models import MODEL_REGISTRY, BaseFairseqModel, FairseqDecoder, register_model
 from omegaconf import MISSING, OmegaConf
 from torch import Tensor
 
@@ -28,6 +28,13 @@ class LogitsModel(BaseFairseqModel):
         """Return probabilities or log-probabilities in float32, ``[..., K]``."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
+
+
+def has_logits(decoder: Any) -> bool:
+    """Return whether a decoder's probabilities are the softmax of its output."""
+    names = "get_normalized_probs", "get_normalized_probs_scriptable"
+    is_stock = all(getattr(type(decoder), n, None) is getattr(FairseqDecoder, n) for n in names)
+    return is_stock and getattr(decoder, "adaptive_softmax", None) is None
 
 
 def show_defaults(config: type[FairseqDataclass]) -> None:
