@@ -160,7 +160,8 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
     for row, new in zip(rows, recomputed, strict=True):
         yield from _intervals(row["row"], row.get("intervals", {}), new.get("intervals", {}))
         old, now = (table_row.get("compared", {}) for table_row in (row, new))
-        same = all(old.get(key) == now.get(key) for key in ("with", "sentences", "runs", "folds"))
+        keys = ("with", "sentences", "runs", "folds") if old else ()
+        same = all(old.get(key) == now.get(key) for key in keys)
         both = [old.get("metrics", {}), now.get("metrics", {}) if same else {}]
         for metric, name in product(sorted({*both[0], *both[1]}), TESTED):
             before, after = (tests.get(metric, {}).get(name) for tests in both)

@@ -237,6 +237,7 @@ OUTPUT = "rows/0/seed{}/{}-test.txt"
         ("table.json", b'"p": ', b'"p": 1', "A: accuracy, p "),
         ("table.json", b'"difference": ', b'"difference": 1', "A: accuracy, difference "),
         ("table.json", b'"with": "B"', b'"with": "C"', "A: accuracy, difference "),
+        ("table.json", b'"compared": ', b'"x": ', "A: accuracy, difference None, recomputed "),
         ("table.json", b'"interval": [', b'"interval": [9,', "A, difference: accuracy, interval"),
         ("table.json", b'"intervals": ', b'"intervals": {}, "x": ', "A: accuracy, interval's end "),
         ("table.json", b"95.0", b"95.0, 99.0", "A, more runs: accuracy 99.0, recomputed None"),
