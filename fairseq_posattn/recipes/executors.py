@@ -106,8 +106,10 @@ class JobRunner(Runner):
                         if job.job_id in self._others:
                             waiting += filter(self._is_unfinished, [run])
                         elif job.paths.result_pickle.name not in written or job.exception():
-                            reason = f"the reason is in {job.paths.stderr}"
-                            error = UsageError(f"job {job.job_id} failed; {reason}")
+                            log, outcome = job.paths.stderr, "ended before it began"  # by scancel
+                            if log.name in written:
+                                outcome = f"failed; the reason is in {log}"
+                            error = UsageError(f"job {job.job_id} {outcome}")
                             failures.append((run.name, error))
                             failed.append(run)
                         self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
