@@ -46,8 +46,11 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
             yield file
         if target.exists():
             os.chmod(part, stat.S_IMODE(target.stat().st_mode))
-        os.replace(part, target)
-        part = None
+        try:
+            os.replace(part, target)
+            part = None
+        except OSError:  # nothing replaces a mounted file
+            shutil.copyfile(part, target)
     except OSError as error:
         if error.filename not in (None, path, os.fspath(path), part):
             raise  # an error of another file in the ``with`` block

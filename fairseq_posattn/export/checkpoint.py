@@ -90,7 +90,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             # A shell may be in the target. config.json is last: without it no folder is loaded.
             for file in sorted(part.iterdir(), key=lambda file: file.name == "config.json"):
                 file.chmod(mode)  # some are readable by the owner alone
-                file.rename(target / file.name)
+                shutil.move(file, target / file.name)  # it may be on another disk
             return exported
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -158,7 +158,7 @@ class Stages:
                 if (finished / output).exists():
                     _remove(self.dest / output)
                     (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
-                    (finished / output).rename(self.dest / output)
+                    shutil.move(finished / output, self.dest / output)  # text/ may be a link
             (finished / NAME).unlink()
         _remove(finished)
 

@@ -1,6 +1,7 @@
 """Atomic writing of files, and locks."""
 
 import argparse
+import errno
 import json
 import os
 import resource
@@ -97,6 +98,17 @@ def test_links_and_permissions_are_kept_and_targets_written(there, tmp_path):
     (tmp_path / "plain").unlink()
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
     assert os.listdir(tmp_path / "folder") == ["target"]
+
+
+def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch):
+    def replace(*names):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), names[0], None, names[1])
+
+    path = tmp_path / "mounted"
+    path.write_text("a longer text before")
+    monkeypatch.setattr(os, "replace", replace)
+    write_text(path, "after")
+    assert path.read_text() == "after" and os.listdir(tmp_path) == ["mounted"]
 
 
 def test_a_device_stays_a_device():

@@ -157,6 +157,22 @@ def test_other_scores_are_not_exported(path, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_folder_may_be_on_another_disk(path, tmp_path, monkeypatch):
+    rename = os.rename
+
+    def rename_here(source, target):
+        if Path(target).parent == tmp_path / "mounted":
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    (tmp_path / "mounted").mkdir()
+    monkeypatch.setattr(os, "rename", rename_here)
+    checkpoint.export(path, tmp_path / "mounted")
+    assert PARTS.issubset(os.listdir(tmp_path / "mounted"))
+    assert not list(tmp_path.glob(".mounted*"))
+
+
+@pytest.mark.slow
 def test_an_export_that_ended_meanwhile_is_not_replaced(path, tmp_path, monkeypatch):
     folder = tmp_path / "out"
     write = checkpoint._write

@@ -1,6 +1,7 @@
 """Stages of a preparation: finished stages are kept, unfinished stages are rerun."""
 
 import contextlib
+import errno
 import os
 import shutil
 from unittest.mock import Mock
@@ -199,6 +200,23 @@ def test_files_of_the_user_among_outputs_are_kept(tmp_path):
     (tmp_path / "folds/0/mine").unlink()
     Pipeline(tmp_path, word="other")()
     assert tree(tmp_path)["text/thesis"] == b"beside"
+
+
+def test_text_that_is_linked_to_another_disk_is_replaced(tmp_path, monkeypatch):
+    rename = os.rename
+
+    def rename_here(source, target):
+        if os.path.realpath(target).startswith(f"{tmp_path}/disk/"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    Pipeline(tmp_path / "data", word="other")()
+    (tmp_path / "data/text").rename(tmp_path / "disk")
+    (tmp_path / "data/text").symlink_to(tmp_path / "disk")
+    monkeypatch.setattr(os, "rename", rename_here)
+    Pipeline(tmp_path / "data")()
+    assert (tmp_path / "data/text").is_symlink()
+    assert tree(tmp_path / "disk") == {"a": b"word", "b": b"wordword"}
 
 
 class Killed(BaseException):
