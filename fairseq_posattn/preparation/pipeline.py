@@ -12,7 +12,7 @@ from fairseq_posattn.preparation.binarize import binarize_files
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.like import Template
-from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.preparation.stages import Stages, check_replaced, write_manifests
 from fairseq_posattn.preparation.vectors import Vectors, find_vectors, write_vocabulary
 from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, count_words
 
@@ -48,6 +48,8 @@ class Preparation:
             self.write_text(corpus.read(archive, options), work)
 
         with Stages(options.dest, options.limit, options.force).locked() as stages:
+            # Again: another run may have made a corpus during the wait.
+            check_replaced(options.dest, corpus, vars(options).values(), options.force)
             dimensions = getattr(options, "glove_dim", None)
             glove = find_vectors(getattr(options, "glove", None), self.downloads, dimensions)
             source = local and local.fingerprint()

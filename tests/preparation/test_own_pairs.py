@@ -15,10 +15,11 @@ from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import round_trip, segmentation
+from fairseq_posattn.preparation import pipeline, round_trip, segmentation
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.own_pairs import languages
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -213,6 +214,23 @@ def test_only_changed_stages_run_again(custom, train, capsys):
         train[0].write_bytes(corpora.lines(f"{word} {number}" for number in range(60)))
         dest = custom(*words)
         assert all(line.startswith(word) for line in lines(dest / "text/train.de"))
+
+
+def test_a_corpus_that_another_run_made_meanwhile_is_not_replaced(
+    custom, train, tmp_path, monkeypatch, capsys
+):
+    rest = ["--test", 5, "--subwords", "none"]
+
+    def after_another(*arguments):
+        monkeypatch.setattr(pipeline, "Stages", Stages)
+        custom("--train", *files(tmp_path, "other", pairs(60, 5)), *rest)
+        return Stages(*arguments)
+
+    monkeypatch.setattr(pipeline, "Stages", after_another)
+    custom("--train", *train, *rest, status=1)
+    assert (
+        "/own: holds another corpus (own, translation, de, en, other.de" in capsys.readouterr().err
+    )
 
 
 def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, capsys):
