@@ -21,17 +21,20 @@ END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
 # With quotation marks and brackets of every language.
 ANY_END = regex.compile(r"(?<![.!?])[.!?]+(?:[\u00a0\u202f]?[\"'\p{Pe}\p{Pf}\p{Pi}])*(?=\s)")
 # Ends that need no spaces, in scripts beside Latin. Commas of Burmese, Javanese and Balinese and a
-# dot of Armenian are none, nor are wide full stops within numbers. Greek asks by a semicolon, and
-# much Ethiopic text ends by two word separators.
+# dot of Armenian are none, nor are wide full stops within numbers. Greek asks by a semicolon, much
+# Armenian text ends by a colon, and much Ethiopic text by two word separators.
 OTHER_END = regex.compile(
     r"(?V1)(?:[[\p{STerm}\u037e]--[\p{ASCII}\u104a\u1b5e\u2024\ua9c8\uff0e]]|\uff0e(?!\p{N})"
-    r"|\u1361{2}|(?<=\p{Greek}{2});)+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
+    r"|\u1361{2}|(?<=\p{Greek}{2});|(?<=\p{Armenian}):(?=\s|$))+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
 )
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
-# Letters that abbreviate, also of scripts without capitals, where no sentence ends by one letter.
-_LETTER = r"[A-Za-z\p{Lu}[\p{Lo}&&[\p{Arabic}\p{Hebrew}\p{Ethiopic}]]]"
-ABBREVIATION = regex.compile(rf"(?V1)(?:{_LETTER}\.)*{_LETTER}$")
+# Letters with stops between, or one letter, also of scripts without capitals whose sentences do not
+# end by one letter.
+ABBREVIATION = regex.compile(
+    r"(?V1)(?:(?:\p{L}\p{M}*\.)+\p{L}\p{M}*"
+    r"|[A-Za-z\p{Lu}\p{Georgian}[\p{Lo}&&[\p{Arabic}\p{Hebrew}\p{Ethiopic}\p{Thai}\p{Lao}]]])$"
+)
 BRACKETS = dict(zip(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"], "()[]{}", strict=True))
 SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 # AG News lost the ampersands of many character references: " #39;s", " quot;", "#36;5 million".
