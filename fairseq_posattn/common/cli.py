@@ -4,6 +4,7 @@ import argparse
 import errno
 import itertools
 import os
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
@@ -104,6 +105,7 @@ def run(
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
     """Run ``prog``, print user errors (of no file: ``unnamed``) in one line; return the status."""
+    status: object = 128 + signal.SIGPIPE
     try:
         status = work()
         print(end="", flush=True)  # errors of printing are raised here, not when Python ends
@@ -113,9 +115,9 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     except UnicodeEncodeError as error:
         sign = ascii(error.object[error.start])
         reason = f"standard output: its encoding {error.encoding} lacks {sign}; set PYTHONUTF8=1"
-    except BrokenPipeError:  # as with | head
-        _write_no_more()
-        return 0
+    except BrokenPipeError:  # as with | head; the work may be unfinished
+        write_no_more()
+        return status if isinstance(status, int) else 0
     except OSError as error:
         # A copy that fills a disk has the names of both files.
         full = error.filename2 if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
@@ -123,13 +125,13 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
         try:
             sys.stdout.flush()
         except OSError:
-            _write_no_more()
+            write_no_more()
     except KeyboardInterrupt:
         return 130
     sys.stderr.write(f"{prog.removesuffix('.py')}: error: {shown(reason)}\n")
     return 1
 
 
-def _write_no_more() -> None:
+def write_no_more() -> None:
     """Redirect standard output, so that Python does not flush it again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

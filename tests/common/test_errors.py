@@ -41,6 +41,20 @@ def test_a_copy_names_the_file_on_the_full_disk(capsys):
     assert capsys.readouterr().err == "posattn distill: error: target: No space left on device\n"
 
 
+@pytest.mark.parametrize(("last", "status"), [("", 0), ("; return 3", 3), ("; print('.')", 141)])
+def test_work_that_lost_its_reader_is_not_done(last, status):
+    """All of it but what is printed at its end; another status stays."""
+    code = "from fairseq_posattn.common.cli import end\n"
+    code += f"def work():\n    print('a', flush={status == 141}){last}\n"
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-c", f"{code}exit(end('posattn', work))"]
+    environment = os.environ | {"PYTHONUNBUFFERED": ""}
+    finished = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, env=environment)
+    os.close(writer)
+    assert (finished.returncode, finished.stderr) == (status, b"")
+
+
 @pytest.mark.parametrize(
     ("setting", "output", "status", "words"),
     [

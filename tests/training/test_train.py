@@ -356,6 +356,20 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
+def test_a_training_without_a_reader_goes_on(tmp_path):
+    command = [sys.executable, "-c", "for n in 'ab': print('fairseq_posattn:', n)"]
+    words = ["-c", f"from {train.__name__} import run; from pathlib import Path; import sys\n"]
+    words[-1] += f"sys.exit(run({command!r}, Path({str(tmp_path)!r}), 'loss'))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    finished = subprocess.run(
+        [sys.executable, *words], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert finished.returncode == 0 and not finished.stderr
+    assert (tmp_path / "train.log").read_text().endswith("fairseq_posattn: a\nfairseq_posattn: b\n")
+
+
 def test_the_log_of_a_training_that_runs_stays(tmp_path):
     """Another training in its folder is refused before its command is written to the log."""
     with open(tmp_path / "train.log", "w") as log:
