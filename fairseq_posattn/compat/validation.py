@@ -1,4 +1,4 @@
-"""BLEU in validation, and examples that training and validation leave out."""
+"""BLEU in validation, perplexity, and examples that training and validation leave out."""
 
 import logging
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from fairseq.data import RoundRobinZipDatasets, data_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
+from fairseq_cli import eval_lm
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import flag
@@ -55,6 +56,18 @@ def tokenize_by_language(
         bleu = inference_with_bleu(self, *args, **kwargs)
     bleu.totals[0] = max(bleu.totals[0], LEAST)
     return bleu
+
+
+@around(eval_lm, "eval_lm")
+def count_words(
+    evaluate: Function, *args: Any, post_process: str | None = None, **kwargs: Any
+) -> Any:
+    """Compute the perplexity of words with ``fairseq-eval-lm --remove-bpe``.
+
+    For its value ``subword_nmt`` fairseq 0.12 looks for tokens that end so, and joins none.
+    """
+    marks = "@@ " if post_process == "subword_nmt" else post_process
+    return evaluate(*args, post_process=marks, **kwargs)
 
 
 @around(Trainer, "get_valid_iterator")

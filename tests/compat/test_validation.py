@@ -1,4 +1,4 @@
-"""BLEU in validation, and examples that training and validation leave out."""
+"""BLEU in validation, perplexity, and examples that training and validation leave out."""
 
 import inspect
 import logging
@@ -16,6 +16,7 @@ from fairseq.tasks.fairseq_task import FairseqTask, LegacyFairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.trainer import Trainer
+from fairseq_cli import eval_lm
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import bleu_metric
@@ -67,6 +68,22 @@ def test_the_language_tokenizes_as_in_scoring(task, restore):
     task.cfg.target_lang = "zh"
     restore(TranslationTask, "_inference_with_bleu")
     assert validate(task, pair) == 0
+
+
+def test_the_perplexity_of_joined_subwords_is_that_of_words(monkeypatch, restore):
+    words = Dictionary()
+    tokens = words.encode_line("a@@ b@@ c d")  # with the end symbol: five tokens, three words
+    found = [[{"tokens": tokens, "positional_scores": torch.full((5,), -1.0)}]]
+    scorer = SimpleNamespace(generate=lambda models, sample: found)
+    monkeypatch.setattr(eval_lm, "SequenceScorer", lambda *arguments: scorer)
+    sample = {"net_input": {}, "ntokens": 5, "id": [0]}
+    evaluate = {"models": [], "source_dictionary": words, "batch_iterator": [sample]}
+    evaluate |= {"post_process": "subword_nmt", "device": torch.device("cpu")}
+    bits = 5 / numpy.log(2)
+    assert eval_lm.eval_lm(**evaluate)["loss"] == pytest.approx(bits / 3)
+    restore(eval_lm, "eval_lm")
+    found[0][0]["positional_scores"] = torch.full((5,), -1.0)
+    assert eval_lm.eval_lm(**evaluate)["loss"] == pytest.approx(bits / 5)
 
 
 def test_empty_hypotheses_score_zero_and_count_as_missing(task, restore):
