@@ -73,8 +73,8 @@ def test_the_language_tokenizes_as_in_scoring(task, restore):
 def test_the_perplexity_of_joined_subwords_is_that_of_words(monkeypatch, restore):
     words = Dictionary()
     tokens = words.encode_line("a@@ b@@ c d")  # with the end symbol: five tokens, three words
-    found = [[{"tokens": tokens, "positional_scores": torch.full((5,), -1.0)}]]
-    scorer = SimpleNamespace(generate=lambda models, sample: found)
+    scored = [[{"tokens": tokens, "positional_scores": torch.full((5,), -1.0)}]]
+    scorer = SimpleNamespace(generate=lambda models, sample: scored)
     monkeypatch.setattr(eval_lm, "SequenceScorer", lambda *arguments: scorer)
     sample = {"net_input": {}, "ntokens": 5, "id": [0]}
     evaluate = {"models": [], "source_dictionary": words, "batch_iterator": [sample]}
@@ -82,7 +82,7 @@ def test_the_perplexity_of_joined_subwords_is_that_of_words(monkeypatch, restore
     bits = 5 / numpy.log(2)
     assert eval_lm.eval_lm(**evaluate)["loss"] == pytest.approx(bits / 3)
     restore(eval_lm, "eval_lm")
-    found[0][0]["positional_scores"] = torch.full((5,), -1.0)
+    scored[0][0]["positional_scores"] = torch.full((5,), -1.0)
     assert eval_lm.eval_lm(**evaluate)["loss"] == pytest.approx(bits / 5)
 
 
