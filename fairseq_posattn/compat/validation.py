@@ -60,14 +60,20 @@ def tokenize_by_language(
 
 @around(eval_lm, "eval_lm")
 def count_words(
-    evaluate: Function, *args: Any, post_process: str | None = None, **kwargs: Any
+    evaluate: Function,
+    models: Any,
+    source_dictionary: Any,
+    batch_iterator: Any,
+    post_process: str | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     """Compute the perplexity of words with ``fairseq-eval-lm --remove-bpe``.
 
     For its value ``subword_nmt`` fairseq 0.12 looks for tokens that end so, and joins none.
     """
     marks = "@@ " if post_process == "subword_nmt" else post_process
-    return evaluate(*args, post_process=marks, **kwargs)
+    return evaluate(models, source_dictionary, batch_iterator, marks, *args, **kwargs)
 
 
 @around(Trainer, "get_valid_iterator")
