@@ -48,9 +48,10 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
             os.chmod(part, stat.S_IMODE(target.stat().st_mode))
         try:
             os.replace(part, target)
-            part = None
         except OSError:  # nothing replaces a mounted file
             shutil.copyfile(part, target)
+        else:
+            part = None
     except OSError as error:
         if error.filename not in (None, path, os.fspath(path), part):
             raise  # an error of another file in the ``with`` block
