@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from fairseq_posattn.common.errors import UsageError, shown
 
@@ -132,6 +132,12 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     return 1
 
 
-def write_no_more() -> None:
-    """Redirect standard output, so that Python does not flush it again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def write_no_more(lost: TextIO | None = None) -> None:
+    """Redirect standard output, or ``lost`` and what goes to the same pipe, also of children.
+
+    Python does not flush it again at its end.
+    """
+    status = os.fstat((lost or sys.stdout).fileno())
+    for stream in (sys.stdout, sys.stderr):
+        if os.path.samestat(os.fstat(stream.fileno()), status):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

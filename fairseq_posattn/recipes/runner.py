@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fairseq_posattn.common.cli import write_no_more
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked, write_text
 from fairseq_posattn.recipes import results
@@ -33,15 +34,20 @@ class Runner:
         self._warnings: set[str] = set()  # of all steps, said once each
 
     def say(self, line: str) -> None:
+        self._print(f"{self._name}: {line}")
+
+    def _print(self, line: str) -> None:
         with self._writing:
-            print(f"{self._name}: {line}", file=sys.stderr, flush=True)
+            try:
+                print(line, file=sys.stderr, flush=True)
+            except BrokenPipeError:  # the reader has ended, as tee after a hangup; the runs go on
+                write_no_more(sys.stderr)
 
     def run_step(
         self, step: Step, device: Mapping[str, str], report: Say = lambda line: None
     ) -> None:
         """Show a command and run it; ``report`` is called with each line of its log."""
-        with self._writing:
-            print(f"+ {step.shown()}", file=sys.stderr, flush=True)
+        self._print(f"+ {step.shown()}")
         self.processes.run(step, device, report)
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:

@@ -1,6 +1,9 @@
 """Progress lines and remaining time of trainings and generations."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
@@ -72,3 +75,21 @@ def test_a_generation_prints_a_line_every_ten_seconds():
     assert news[10] == "batch 12 of 300; done in about 5 min"
     assert news[-1] == "batch 300 of 300"
     assert generation.read("S-1\ta sentence | : 2 / 3\n") is None
+
+
+def test_runs_without_a_reader_go_on(tmp_path):
+    """Also steps that print, since they have the same output."""
+    code = """
+import sys
+from fairseq_posattn.recipes.runner import Runner
+from fairseq_posattn.recipes.runs import Step
+runner = Runner("table", (), False, {})
+words = "import sys; print('read', flush=True); open(sys.argv[1], 'w').close()"
+runner.run_step(Step("average", ("python", "-c", words, sys.argv[1])), {})
+"""
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-c", code, tmp_path / "average.pt"]
+    assert subprocess.run(words, stdout=writer, stderr=writer).returncode == 0
+    os.close(writer)
+    assert os.listdir(tmp_path) == ["average.pt"]
