@@ -31,7 +31,7 @@ TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
 ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|bar|bra|ket|#91|#93|#124);")
 MARKS = frozenset(".,。、，")
-SCRIPTS = {"TIBETAN": "bo", "KHMER": "km", "LAO": "lo", "MYANMAR": "my", "THAI": "th"}
+SCRIPTS = {"TIBETAN": "bo", "KHMER": "km", "LAO": "lo", "MYANMAR": "my", "THAI": "th", "YI": "ii"}
 
 
 def known_language(code: str) -> str:

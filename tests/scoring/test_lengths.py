@@ -35,6 +35,7 @@ def files(write):
     [
         *[("", 0), (" two  words ", 2), ("well-known, it's", 2), ("我爱北京。", 5)],
         *[("ใหม่ new", 4), ("ខ្ញុំ\u200bទៅ", 3), ("རྩ་ལག་འགོ་ བཙུགས་སམ", 5), ("ሰው፡ሁሉ፡", 2)],
+        *[("ꊿꂷꃅꄿ，ꌅꅍ", 7), ("ꦧꦱꦗꦮ", 4), ("ᬩᬲᬩᬮᬶ new", 5)],
     ],
 )
 def test_words_are_counted_or_letters_in_scripts_without_spaces(line, length):

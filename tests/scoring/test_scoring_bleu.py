@@ -91,9 +91,9 @@ def test_each_side_is_detected_separately():
 
 def test_the_script_selects_the_language():
     lines = ["我爱北京天安门。", "私は北京が好きです。", "나는 베이징을 사랑한다", "I love 北京 ."]
-    lines += ["อากาศดี", "ឆ្មាដេក", "ແມວນອນ", "ခွေးအိပ်", "ཞི་མི་ཉལ", "кот спит"]
+    lines += ["อากาศดี", "ឆ្មាដេក", "ແມວນອນ", "ခွေးအိပ်", "ཞི་མི་ཉལ", "ꊿꂷꃅꄿ", "кот спит"]
     lines += ["点击 Settings 打开 Network Connections 面板。", "Python入門を読む"]
-    languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", None, "zh", "ja"]
+    languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", "ii", None, "zh", "ja"]
     assert [bleu.language_by_script([line]) for line in lines] == languages
     assert bleu.language_by_script([*lines[:1] * 9, "鲜の每日"]) == "zh"
 

@@ -15,7 +15,7 @@ from fairseq_posattn.text.moses import rules_warning
         *(("de", "de", "13a"), ("pt_BR", "pt", "13a"), ("sr-Latn", "sr", "13a")),
         *(("eng_Latn", "en", "13a"), ("ger", "de", "13a"), ("swa", "sw", "13a")),
         *(("zh-Hans", "zh", "zh"), ("zh_TW", "zh", "zh"), ("cmn", "zh", "zh"), ("yue", "zh", "zh")),
-        *(("th", "th", "char"), ("khm_Khmr", "km", "char"), ("shn", "shn", "char")),
+        *(("th", "th", "char"), ("khm_Khmr", "km", "char"), ("ii", "ii", "char")),
         *(("ja", "ja", "ja-mecab"), ("kor", "ko", "ko-mecab")),
         *(("bbj", "bbj", None), ("fon", "fon", None)),
     ],

@@ -11,8 +11,8 @@ rouge155  words of ASCII letters and digits, stemmed as by ROUGE-1.5.5 -m: as fi
           published numbers. Each summary's F1 equals that of ROUGE-1.5.5; the average is the mean,
           where ROUGE-1.5.5 prints the mean of 1,000 random resamples
 unicode   words of letters, marks and digits of every script, not stemmed; characters where a script
-          has no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Sentences also
-          end at marks of other scripts, such as the ideographic full stop
+          has no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese, Yi). Sentences
+          also end at marks of other scripts, such as the ideographic full stop
 auto      unicode if ROUGE-1.5.5 ignores more than 0.1%% of the references' letters and digits
 
 Several files are runs of one system with different seeds: scores are means, with standard
