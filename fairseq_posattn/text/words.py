@@ -27,6 +27,9 @@ OTHER_END = regex.compile(
     r"(?V1)(?:[[\p{STerm}\u037e]--[\p{ASCII}\u104a\u1b5e\u2024\ua9c8\uff0e]]|\uff0e(?!\p{N})"
     r"|\u1361{2}|(?<=\p{Greek}{2});|(?<=\p{Armenian}):(?=\s|$))+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
 )
+# Letters and numbers, private ones and the symbols of SignWriting among them.
+LETTERS = r"[\p{L}\p{N}\p{Co}[\p{Sgnw}--\p{P}]]"
+HAS_LETTER = regex.compile(rf"(?V1){LETTERS}")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
 # Letters with stops between, or one letter, also of scripts without capitals whose sentences do not
@@ -174,7 +177,7 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
         text = OTHER_END.sub(r"\g<0>\n", text)
     sentences: list[list[str]] = []  # each with the marks after it
     for sentence in (s for line in text.split("\n") for s in _sentences_of_line(line, ends) if s):
-        if sentences and not any(map(str.isalnum, sentence)):
+        if sentences and not HAS_LETTER.search(sentence):
             sentences[-1].append(sentence)
         else:
             sentences.append([sentence])
