@@ -79,6 +79,8 @@ class JobRunner(Runner):
         except RuntimeError as error:  # there is no Slurm
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         self._executor.update_parameters(**resources(plan.options, plan.gpus))
+        # Else Slurm ends preempted jobs where its configuration has JobRequeue=0.
+        self._executor.update_parameters(slurm_additional_parameters={"requeue": True})
         self._jobs: list[tuple[Run, Any, Mapping[str, str]]] = []
         self._others: set[str] = set()  # numbers of earlier commands' jobs that run other steps
 

@@ -12,7 +12,7 @@ from fairseq_posattn.common.progress import ending_with_this
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 # Nodes with names that resolve to this machine; more cores and GPUs than there are, which
-# "config_overrides" permits, for the first lines of slurm.sh.
+# "config_overrides" permits, for the first lines of slurm.sh. Jobs are not requeued by default.
 CONFIG = """\
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -30,6 +30,7 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
+JobRequeue=0
 KillWait=20
 SchedulerParameters=sched_interval=1,bf_interval=1
 GresTypes=gpu
