@@ -27,8 +27,9 @@ class Training:
     def batches(self) -> tuple[str, ...]:
         if self.max_tokens:
             return "--max-tokens", str(self.max_tokens)
-        # fairseq fills batches to a multiple of 8: of 30 sentences 24 would be left.
-        exact = ("--required-batch-size-multiple", "1") if self.batch_size % 8 else ()
+        # fairseq fills larger batches to a multiple of 8: of 30 sentences 24 would be left.
+        is_cut = self.batch_size > 8 and self.batch_size % 8
+        exact = ("--required-batch-size-multiple", "1") if is_cut else ()
         return "--batch-size", str(self.batch_size), *exact
 
 

@@ -12,6 +12,7 @@ import pytest
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.commands.recipe import _print_table, find, main, make_plan
+from fairseq_posattn.recipes.recipe import Training
 from fairseq_posattn.text.manifest import Manifest, write
 
 ROOT = Path(__file__).parents[2]
@@ -375,6 +376,13 @@ def test_a_table_without_a_figure_removes_that_of_the_table_before(tmp_path):
     assert all(map(Path.exists, pictures))
     _print_table(plan, "own.yaml", keep=True)
     assert (tmp_path / "own.json").exists() and not any(map(Path.exists, pictures))
+
+
+def test_batches_below_8_need_no_flag_and_stay_the_same_runs():
+    """fairseq cuts larger batches to a multiple of 8."""
+    flags = [Training("", batch_size=size).batches[2:] for size in (4, 8, 9, 12, 16)]
+    exact = ("--required-batch-size-multiple", "1")
+    assert flags == [(), (), exact, exact, ()]
 
 
 def test_the_rows_are_compared_with_the_files_baseline():
