@@ -70,6 +70,7 @@ def has_onednn_linear() -> bool:
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return ``x W' + b`` by oneDNN; the weight may be from :func:`pack_for_onednn`."""
+    bias = None if bias is None else bias.contiguous()  # its stride is ignored
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return result
 

@@ -111,7 +111,8 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        result: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+        bias = None if layer.bias is None else layer.bias.contiguous()  # its stride is ignored
+        result: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, bias)
         return result
     finally:
         torch.backends.quantized.engine = engine

@@ -68,11 +68,13 @@ def tensors(shape, bias=True, dtype=torch.float32):
     return x, weight, b if bias else None
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bias", ["contiguous", "strided", None])
 @pytest.mark.parametrize("shape", [(6, 5), (3, 4, 9), (2, 3, 4, 5)])  # narrower, wider than 7
 def test_onednn_equals_float64(products, shape, bias):
-    """Output and all gradients; the input may be laid out in another order."""
-    x, weight, b = tensors(shape, bias)
+    """Output and all gradients; input and bias may be laid out in another order."""
+    x, weight, b = tensors(shape, bias is not None)
+    if bias == "strided":
+        b = torch.randn(7, 2)[:, 0].requires_grad_()
     inputs = [tensor for tensor in (x, weight, b) if tensor is not None]
     output = linear(x.transpose(0, -2), weight, b)
     wide = [tensor.detach().double().requires_grad_() for tensor in inputs]

@@ -28,16 +28,20 @@ HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
     [
         *(("all", 20, HALF), ("all", 20, BRAIN), ("all", 20, SINGLE)),
         *(("no bias", 20, SINGLE), ("no output", 20, BRAIN), ("no norm", 20, HALF)),
+        ("columns", 20, SINGLE),
         pytest.param("all", 512, HALF, marks=pytest.mark.slow),
     ],
 )
 def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
-    """The input is transposed, as an encoder's is."""
+    """The input is transposed, as an encoder's is; vectors may be columns of matrices."""
     shapes = {"x": (B, T, features), "output": (T, B, features)}
     shapes |= dict.fromkeys(("bias", "weight", "shift"), (features,))
     for name in {"no bias": ["bias"], "no output": ["output", "bias"]}.get(kind, []):
         del shapes[name]
-    tensors = [t.detach().to(DEVICE, dtype).requires_grad_() for t in leaves(*shapes.values())]
+    tensors = [t.detach().to(DEVICE, dtype) for t in leaves(*shapes.values())]
+    if kind == "columns":
+        tensors = [torch.stack([t, t], 1)[:, 0] if t.dim() == 1 else t for t in tensors]
+    tensors = [tensor.requires_grad_() for tensor in tensors]
 
     def by_kernels(*tensors):
         inputs = dict(zip(shapes, tensors, strict=True))

@@ -44,3 +44,15 @@ def test_weights_that_are_loaded_later_are_used(change):
     model.load_state_dict(other.state_dict())
     x = torch.randn(40, 48)
     torch.testing.assert_close(model(x), other(x))
+
+
+@pytest.mark.parametrize("change", [pack_linear_layers, quantize_linear_layers])
+@torch.no_grad()
+def test_a_bias_may_be_a_column_of_a_matrix(change):
+    layers = [torch.nn.Sequential(cpu.Linear(48, 80)) for _ in "ab"]
+    layers[1].load_state_dict(layers[0].state_dict())
+    layers[0][0].bias.data = torch.stack([layers[0][0].bias, torch.ones(80)], 1)[:, 0]
+    for layer in layers:
+        change(layer)
+    x = torch.randn(40, 48)
+    torch.testing.assert_close(layers[0](x), layers[1](x))

@@ -167,7 +167,7 @@ class LayerSum(torch.autograd.Function):
     def forward(ctx, streams, x, output, bias, dropout_p, relu, weight, shift, eps):
         ctx.set_materialize_grads(False)
         like = x if output is None else output
-        x, output = _rows(x), _rows(output)
+        x, output, bias, weight, shift = map(_rows, (x, output, bias, weight, shift))
         total = x if output is None else _empty_like(like)
         normalized = None if weight is None else _empty_like(like)
         seed, kept = launch.draw_dropout(dropout_p, like.device, streams.seed)
