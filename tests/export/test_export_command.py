@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,7 +70,7 @@ def test_a_folder_of_a_checkpoint_is_exported_to_this_folder(path, tmp_path, mon
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
     moved = []
-    monkeypatch.setattr(Path, "rename", lambda *paths: moved.append(os.replace(*paths) or paths[1]))
+    monkeypatch.setattr(shutil, "move", lambda *paths: moved.append(os.replace(*paths) or paths[1]))
     assert run(tmp_path, ".", "--beam", "3") == 0
     assert moved[-1].name == "config.json"  # of a killed export nothing can be loaded
     output = capsys.readouterr()
