@@ -214,9 +214,12 @@ def check_replaced(
     present = wanted | settings  # older records lack some
     if {present["task"], corpus.task} == PAIR_TASKS:
         wanted["task"] = present["task"]
-    if not force and any(present[name] != value for name, value in wanted.items()):
+    is_distilled = bool(record) and "manifest" not in record  # the stage of posattn distill
+    is_other = any(present[name] != value for name, value in wanted.items())
+    if not force and (is_distilled or is_other):
         names = [present["corpus"], present["task"], *present["languages"]]
-        named = ", ".join([*names, *(Path(file).name for file in settings.get(FILES, ()))])
+        names += (Path(file).name for file in settings.get(FILES, ()))
+        named = ", ".join(record if is_distilled else names)
         raise UsageError(
             f"--dest {dest}: holds another corpus ({named}); choose another folder, or replace it "
             "with --force"

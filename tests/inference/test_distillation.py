@@ -120,6 +120,17 @@ def test_other_settings_do_not_take_the_parts_of_a_killed_run(data, translated):
     assert translated[0] == 0
 
 
+def test_a_preparation_does_not_replace_distilled_data(data, write, capsys):
+    assert run("--beam", 1) == 0
+    before = content("new")
+    table = write("table.tsv", ["de\ten", *(f"a {n}\t{n} A" for n in range(40))])
+    prepare = ["prepare", "translation", "own", table, "--columns", "de", "en", "--dest", "new"]
+    assert main(list(map(str, prepare))) == 1
+    holds = "--dest new: holds another corpus (distilled data); choose another folder, or replace"
+    assert holds in capsys.readouterr().err
+    assert content("new") == before
+
+
 def test_the_next_command_takes_a_folder_with_spaces(data, capsys):
     assert run("--beam", 1, dest="new é data") == 0
     assert capsys.readouterr().out.endswith("    posattn train 'new é data'\n")
