@@ -87,3 +87,14 @@ def test_wrong_options_are_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
         main(["bleu", *arguments.split()])
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "kind", ["bleu --hypotheses", "rouge --hypotheses", "labels --predictions"]
+)
+def test_references_are_one_file(kind, write, capsys):
+    text = write("text", "a b .\n")
+    references = ["--references", text, "--references", text]
+    with pytest.raises(SystemExit):
+        main([*kind.split(), text, *references])
+    assert "argument --references: given twice; give one" in capsys.readouterr().err

@@ -17,10 +17,9 @@ accuracy, Wilson's for one run, and "significance" also compares the macro-F1.
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError, counted
-from fairseq_posattn.scoring.commands.score import FILES, check_lines, plain_parser
+from fairseq_posattn.scoring.commands.score import FILES, REFERENCES, check_lines, plain_parser
 from fairseq_posattn.scoring.labels import (
     accuracy,
     correct,
@@ -42,7 +41,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     about = "predicted labels; several files are runs of one model"
     parser.add_argument("--predictions", required=True, help=about, **FILES)
     about = "the correct labels"
-    parser.add_argument("--references", type=Path, required=True, metavar="FILE", help=about)
+    parser.add_argument("--references", required=True, help=about, **REFERENCES)
     about = "another model's labels; several files are its runs"
     parser.add_argument("--baseline", help=about, **FILES)
     return parser

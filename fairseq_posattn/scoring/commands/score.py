@@ -28,6 +28,18 @@ FILES: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "type"
 FILES["metavar"] = "FILE"
 
 
+class Once(argparse.Action):
+    """Action of an option with one value: argparse takes the last of several without a word."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "given twice; give one reference a line")
+        setattr(namespace, self.dest, values)
+
+
+REFERENCES: dict[str, Any] = {"action": Once, "type": Path, "metavar": "FILE"}
+
+
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Score by one of ``KINDS``; return the exit status."""
     command = import_module(f"{__package__}.{kind}")
@@ -70,7 +82,7 @@ def text_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     about += "several files are runs"
     parser.add_argument("--hypotheses", help=about, **FILES)
     about = "plain text, one a line; with --generated, replaces the references there"
-    parser.add_argument("--references", type=Path, metavar="FILE", help=about)
+    parser.add_argument("--references", help=about, **REFERENCES)
     about = "subword marks to remove; auto detects them; wordpiece also splits both texts at "
     about += "punctuation, like its subwords (default: %(default)s)"
     parser.add_argument("--remove-bpe", choices=outputs.MARKS, default="auto", help=about)
