@@ -22,6 +22,7 @@ LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the la
 GENERATED = re.compile(r"([STHD])-(\d+)\t(.*)")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
+MANY_COMPATIBLE = 0.1  # of the lines; a model may lack a rare character
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 
@@ -239,6 +240,22 @@ def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
                 fix = f"if they are subwords, give --remove-bpe {kind}"
                 yield f"{marked}, which are scored as text; {fix}"
     yield from form_warning(pairs.hypotheses, pairs.references)
+    wide = {side: list(filter(None, map(replaced_by_nfkc, sides[side]))) for side in sides}
+    for (side, signs), other in zip(wide.items(), reversed(sides), strict=True):
+        if not wide[other] and len(signs) > MANY_COMPATIBLE * len(sides[side]):
+            yield (
+                f"{len(signs):,} of {len(sides[side]):,} {side} have compatible characters such as "
+                f"{signs[0]}, and no {other} do, as after --normalize nfkc; convert both files by "
+                f"{TO_NFC.replace('NFC', 'NFKC')}"
+            )
+
+
+def replaced_by_nfkc(line: str) -> str | None:
+    """Return a character, no space, that NFKC alone replaces, such as a wide letter, or None."""
+    if line.isascii() or unicodedata.is_normalized("NFKC", line):
+        return None
+    forms = ((c, unicodedata.normalize("NFC", c), unicodedata.normalize("NFKC", c)) for c in line)
+    return next((c for c, nfc, nfkc in forms if nfc != nfkc and not c.isspace()), None)
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:

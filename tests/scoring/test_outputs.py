@@ -215,3 +215,13 @@ def test_unicode_forms_are_compared():
     for side in (nfc, nfd, mixed):
         assert list(warnings_of(Pairs(side, side))) == []
     assert list(warnings_of(Pairs(["ascii"] * 5, nfd))) == []
+
+
+def test_text_in_nfkc_beside_other_text_is_reported():
+    wide, narrow = ["（１）", "か\u3099", "no\u00a0", "…"] * 5, ["(1)", "が", "no ", "..."] * 5
+    hint = "10 of 20 references have compatible characters such as （, and no hypotheses do"
+    warnings = list(warnings_of(Pairs(narrow, wide)))
+    assert hint in warnings[-1] and "normalize('NFKC'" in warnings[-1]
+    assert "20 hypotheses have" in list(warnings_of(Pairs(wide, narrow)))[-1]
+    for pairs in (Pairs(wide, wide), Pairs(narrow, ["…", *narrow[1:]])):
+        assert not any("compatible" in warning for warning in warnings_of(pairs))
