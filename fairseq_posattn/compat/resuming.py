@@ -162,6 +162,7 @@ def fitted_state(trainer: Any, reset_optimizer: bool) -> Iterator[None]:
         # fairseq would start at update 0, in the checkpoint's epoch.
         if not reset_optimizer and state.get("last_optimizer_state") is None:
             fix = "give --finetune-from-model and an empty --save-dir, or --reset-optimizer"
+            fix += " --reset-dataloader"  # else it would start in the checkpoint's epoch, too
             raise UsageError(f"it has no optimizer state and cannot be resumed; {fix}")
         if trainer.cfg.ema.store_ema:
             state["extra_state"].setdefault("ema", state["model"])

@@ -355,7 +355,7 @@ def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
 def test_without_an_optimizer_state_only_weights_are_taken(make_trainer, tmp_path):
     path = str(tmp_path / "average.pt")
     torch.save(average_checkpoints([str(FIXTURE / "checkpoint.pt")]), path)
-    with pytest.raises(UsageError, match=f"^{path}: it has no optimizer state and cannot be resum"):
+    with pytest.raises(UsageError, match=f"^{path}: it has no optimizer state and .*-dataloader$"):
         make_trainer().load_checkpoint(path)
     assert make_trainer().load_checkpoint(path, reset_optimizer=True)
 
