@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import regex
@@ -31,6 +32,10 @@ OTHER_END = regex.compile(
 LETTERS = r"[\p{L}\p{N}\p{Co}[\p{Sgnw}--\p{P}]]"
 HAS_LETTER = regex.compile(rf"(?V1){LETTERS}")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
+# With marks of every language, but not the apostrophe of can't and McDonald's.
+BEFORE_ANY_WORD = regex.compile(
+    r"[\s\"\p{Ps}\p{Pi}»”¿¡—]|(?<!\p{L})'|'(?![stmd]$)", regex.IGNORECASE
+)
 NEXT = re.compile(r"\S")
 # Letters with stops between, or one letter, also of scripts without capitals whose sentences do not
 # end by one letter.
@@ -172,11 +177,12 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     sentence only if no small letter follows. Marks alone belong to the sentence before.
     With ``any_script`` marks of other scripts, such as the Hindi danda, end a sentence, too.
     """
-    ends = ANY_END if any_script else END
+    ends, before = (ANY_END, BEFORE_ANY_WORD) if any_script else (END, BEFORE_WORD)
     if any_script:
         text = OTHER_END.sub(r"\g<0>\n", text)
     sentences: list[list[str]] = []  # each with the marks after it
-    for sentence in (s for line in text.split("\n") for s in _sentences_of_line(line, ends) if s):
+    parts = (_sentences_of_line(line, ends, before) for line in text.split("\n"))
+    for sentence in filter(None, chain.from_iterable(parts)):
         if sentences and not HAS_LETTER.search(sentence):
             sentences[-1].append(sentence)
         else:
@@ -184,10 +190,10 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     return list(map(" ".join, sentences))
 
 
-def _sentences_of_line(line: str, ends: Any) -> Iterator[str]:
+def _sentences_of_line(line: str, ends: Any, before: Any) -> Iterator[str]:
     start = looked = 0
     for end in ends.finditer(line):
-        word = BEFORE_WORD.split(line[looked : end.start()])[-1]
+        word = before.split(line[looked : end.start()])[-1]
         following = NEXT.search(line, end.end())
         if _ends_here(word, end[0], following[0] if following else ""):
             yield line[start : end.end()].strip()
