@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from fairseq_posattn.common.cli import write_no_more
 from fairseq_posattn.common.errors import UsageError
 
 tqdm.monitor_interval = 0  # no extra thread: worker processes are forked
@@ -33,8 +34,11 @@ _function: Callable[[Any], Any]  # the function of a worker process, set as it i
 
 def say(message: str) -> None:
     """Print one line on standard error."""
-    tqdm.write(message, file=sys.stderr)
-    sys.stderr.flush()
+    try:
+        tqdm.write(message, file=sys.stderr)
+        sys.stderr.flush()
+    except BrokenPipeError:  # the reader has ended, as tee after a hangup; the work goes on
+        write_no_more(sys.stderr)
 
 
 class Progress:

@@ -2,16 +2,15 @@
 
 import queue
 import shutil
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from fairseq_posattn.common.cli import write_no_more
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked, write_text
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
@@ -34,20 +33,15 @@ class Runner:
         self._warnings: set[str] = set()  # of all steps, said once each
 
     def say(self, line: str) -> None:
-        self._print(f"{self._name}: {line}")
-
-    def _print(self, line: str) -> None:
         with self._writing:
-            try:
-                print(line, file=sys.stderr, flush=True)
-            except BrokenPipeError:  # the reader has ended, as tee after a hangup; the runs go on
-                write_no_more(sys.stderr)
+            say(f"{self._name}: {line}")
 
     def run_step(
         self, step: Step, device: Mapping[str, str], report: Say = lambda line: None
     ) -> None:
         """Show a command and run it; ``report`` is called with each line of its log."""
-        self._print(f"+ {step.shown()}")
+        with self._writing:
+            say(f"+ {step.shown()}")
         self.processes.run(step, device, report)
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
