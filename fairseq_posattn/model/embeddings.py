@@ -68,7 +68,7 @@ class NGramEmbedding(nn.Module):
         ``[B, S]``; each n contributes T - n + 1 to S.
         """
         buckets, absent = [], []
-        bucket = tokens
+        bucket = tokens.long()  # int32 overflows
         for n in range(2, self.longest + 1):
             last = tokens[:, n - 1 :]
             prefix = bucket[:, : last.size(1)]

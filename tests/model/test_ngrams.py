@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from fairseq_posattn.model.embeddings import NGramEmbedding
@@ -18,10 +19,11 @@ def by_position(module, words):
     return vectors
 
 
-def test_equals_the_ngrams_one_by_one():
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_equals_the_ngrams_one_by_one(dtype):
     for longest in (2, 3, 4):
         module = NGramEmbedding(longest, buckets=1_000_003, dim=3)
-        vectors, absent = module(TOKENS, TOKENS.eq(PAD))
+        vectors, absent = module(TOKENS.to(dtype), TOKENS.eq(PAD))
         for row, length in enumerate((5, 3, 1)):
             expected = by_position(module, TOKENS[row, :length].tolist())
             result = vectors[row][~absent[row]]
