@@ -131,6 +131,17 @@ def test_a_preparation_does_not_replace_distilled_data(data, write, capsys):
     assert content("new") == before
 
 
+@pytest.mark.parametrize("change", [lambda path: path.write_text("word 1\n"), Path.unlink])
+def test_distilled_data_of_other_dictionaries_is_not_replaced(change, data, translated, capsys):
+    assert run("--beam", 1) == 0
+    change(Path("new/dict.de.txt"))
+    before = content("new")
+    translated.clear()
+    assert run("--beam", 1) == 1
+    assert "--dest new: holds another corpus; choose another folder" in capsys.readouterr().err
+    assert (content("new"), translated) == (before, [])
+
+
 def test_the_next_command_takes_a_folder_with_spaces(data, capsys):
     assert run("--beam", 1, dest="new é data") == 0
     assert capsys.readouterr().out.endswith("    posattn train 'new é data'\n")

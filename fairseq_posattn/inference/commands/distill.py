@@ -39,6 +39,7 @@ from fairseq_posattn.preparation.segmentation import prefix_of
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.vocabulary import read_symbols
 
 STAGE = "distilled data"
 # Files that are not copied: of the training set, and those that are written.
@@ -99,7 +100,7 @@ def distill(args: Namespace) -> None:
 
     def is_written() -> bool:
         with suppress(IncompleteError), Stages(dest).locked() as stages:
-            if stages.published and STAGE not in stages.published:
+            if stages.published and (STAGE not in stages.published or _differ(source, dest)):
                 raise UsageError(f"--dest {dest}: holds another corpus; choose another folder")
             stages.run(STAGE, outputs, write, **chosen)
             return True
@@ -128,6 +129,15 @@ def _training_set(source: Template, dest: Path) -> list[Path]:
         if not text.exists():
             raise UsageError(f"{text}: no such file; name the folder of posattn prepare in --data")
     return texts
+
+
+def _differ(source: Template, dest: Path) -> bool:
+    """Return whether the data of a folder has other languages or dictionaries."""
+    sides = {dest / f"dict.{side}.txt": side for side in source.rules.languages}
+    return any(
+        not path.is_file() or read_symbols(path) != read_symbols(source.dictionary(side))
+        for path, side in sides.items()
+    )
 
 
 def _stamp(files: Iterable[str | Path], settings: Settings) -> str:
