@@ -48,9 +48,10 @@ class UnsupportedModelError(ValueError):
 def translates(task: fairseq.FairseqTask) -> bool:
     """Return whether a task translates or summarizes, by a search from left to right.
 
-    mBART's adds symbols of languages, which its search begins and ends with.
+    mBART's task adds symbols of languages, which its search begins and ends with. So does online
+    back-translation, whose settings name no pair of languages.
     """
-    if not isinstance(task, fairseq.TranslationTask):
+    if not isinstance(task, fairseq.TranslationTask) or not hasattr(task.cfg, "source_lang"):
         return False
     return "seq_gen_cls" in signature(task.build_generator).parameters
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ import torch
 from fairseq import options as flags
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks.online_backtranslation import OnlineBackTranslationTask
 from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load
 
@@ -357,12 +359,16 @@ def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
 
 def test_models_with_another_search_are_refused(monkeypatch):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
-    task = trained.task
-    refining = TranslationLevenshteinTask(task.cfg, task.source_dictionary, task.target_dictionary)
-    other = replace(trained, task=refining)
-    monkeypatch.setattr(translation, "load_checkpoint", lambda *arguments: other)
-    with pytest.raises(UsageError, match="neither translates nor summarizes from left to right"):
-        load()
+    task, words = trained.task, trained.task.source_dictionary
+    unpaired = Namespace(_name="online_backtranslation", data=".", lambda_bt="1", lambda_dae="1")
+    for refused in (
+        TranslationLevenshteinTask(task.cfg, words, task.target_dictionary),
+        OnlineBackTranslationTask(unpaired, words, ["a", "b"], ["a-b"]),
+    ):
+        other = replace(trained, task=refused)
+        monkeypatch.setattr(translation, "load_checkpoint", lambda *arguments, other=other: other)
+        with pytest.raises(UsageError, match="neither translates nor summarizes from left"):
+            load()
 
 
 def test_colons_separate_the_models_of_an_ensemble(tmp_path):
