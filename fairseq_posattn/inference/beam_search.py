@@ -12,8 +12,12 @@ from torch import Tensor
 
 from fairseq_posattn.model.projections import pack_linear_layers
 from fairseq_posattn.model.seq2seq import DecoderPass
-from fairseq_posattn.training.models.registration import has_logits
-from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
+from fairseq_posattn.training.registered import (
+    BaseFairseqModel,
+    BeamSearch,
+    SequenceGenerator,
+    has_logits,
+)
 
 CHUNK = 64  # logits of which the greatest is found first
 # Rows of logits that a processor's cache holds; with more types than these, matmuls of few rows are

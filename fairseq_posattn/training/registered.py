@@ -27,3 +27,5 @@ from fairseq.tasks import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
+
+from fairseq_posattn.training.models.registration import has_logits
