@@ -49,7 +49,7 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
         try:
             os.replace(part, target)
         except OSError:  # nothing replaces a mounted file
-            shutil.copyfile(part, target)
+            shutil.copyfile(part, path)
         else:
             part = None
     except OSError as error:

@@ -111,6 +111,13 @@ def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch):
     assert path.read_text() == "after" and os.listdir(tmp_path) == ["mounted"]
 
 
+def test_a_folder_that_takes_the_name_meanwhile_is_a_user_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="^new cannot be written: Is a dir"), writing("new"):
+        os.mkdir("new")
+    assert os.listdir() == ["new"]
+
+
 def test_a_device_stays_a_device():
     write_text(os.devnull, "gone")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
