@@ -8,6 +8,7 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TextIO
 
@@ -137,7 +138,9 @@ def write_no_more(lost: TextIO | None = None) -> None:
 
     Python does not flush it again at its end.
     """
-    status = os.fstat((lost or sys.stdout).fileno())
-    for stream in (sys.stdout, sys.stderr):
-        if os.path.samestat(os.fstat(stream.fileno()), status):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    lost = lost or sys.stdout
+    with suppress(AttributeError, OSError, ValueError):  # no stream, or without a descriptor
+        status = os.fstat(lost.fileno())
+        for stream in (lost, sys.stdout, sys.stderr):
+            if os.path.samestat(os.fstat(stream.fileno()), status):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,11 +2,11 @@
 
 import os
 import select
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.text.lines import COMPRESSED, decoded
 from fairseq_posattn.text.plain_text import is_visible
 
@@ -126,7 +126,7 @@ def encode_texts(texts: Iterable[Any], encode: Callable[[Any, int], Any]) -> lis
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    sys.stderr.write(f"warning: {message}\n")
+    say(f"warning: {message}")
 
 
 def batches(

@@ -55,6 +55,16 @@ def test_work_that_lost_its_reader_is_not_done(last, status):
     assert (finished.returncode, finished.stderr) == (status, b"")
 
 
+@pytest.mark.parametrize("output", ["None", "io.StringIO()"])
+def test_messages_without_a_reader_need_no_standard_output(output):
+    code = "import io, sys\nfrom fairseq_posattn.inference.stream import warn\n"
+    code += f"sys.stdout = {output}\nwarn('a')\nwarn('b')"
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert subprocess.run([sys.executable, "-c", code], stderr=writer).returncode == 0
+    os.close(writer)
+
+
 @pytest.mark.parametrize(
     ("setting", "output", "status", "words"),
     [

@@ -19,13 +19,13 @@ and prints it with its roles in brackets:
 """
 
 import itertools
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError, counted
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.props import read_props, write_props
@@ -98,7 +98,7 @@ def predict(args: Namespace) -> None:
         warn(message)
     blank -= predictor.notes.count("invalid")
     if blank:
-        sys.stderr.write(f"{counted(blank, 'blank line')} answered with a blank line\n")
+        say(f"{counted(blank, 'blank line')} answered with a blank line")
 
 
 def warn_of_unknown(predictor: Any, name: str) -> None:

@@ -12,6 +12,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.classification import ClassificationPlan
 from fairseq_posattn.recipes.executors import JobRunner, resources
@@ -115,7 +116,7 @@ def _show(plan: Plan) -> None:
     if any(tuning.outcome() is None for tuning in tunings):
         notes.append(f"--lr {UNKNOWN} stands for the learning rate that validation will select")
     for note in notes:
-        print(f"{plan.recipe.table}: {note}", file=sys.stderr, flush=True)
+        say(f"{plan.recipe.table}: {note}")
     if plan.options.executor:
         wanted = resources(plan.options, plan.gpus)
         words = " ".join(f"{name}={value}" for name, value in wanted.items())
@@ -182,7 +183,7 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     entries = list(plan.entries())
     made = rows.make_rows(plan.recipe, entries, command, plan.title)
     if changed := next(rows.runs_of_other_data(entries), ""):
-        print(f"{plan.recipe.table}: warning: {changed}", file=sys.stderr)
+        say(f"{plan.recipe.table}: warning: {changed}")
     if flags := plan.options.flags:  # a table without them has the same file
         for row in made:
             row["note"] = f"further flags of all rows: {shlex.join(flags)}"
