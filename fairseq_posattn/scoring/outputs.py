@@ -254,8 +254,9 @@ def replaced_by_nfkc(line: str) -> str | None:
     """Return a character, no space, that NFKC alone replaces, such as a wide letter, or None."""
     if line.isascii() or unicodedata.is_normalized("NFKC", line):
         return None
-    forms = ((c, unicodedata.normalize("NFC", c), unicodedata.normalize("NFKC", c)) for c in line)
-    return next((c for c, nfc, nfkc in forms if nfc != nfkc and not c.isspace()), None)
+    signs = dict.fromkeys(line)  # each once
+    replaced = (c for c in signs if unicodedata.decomposition(c).startswith("<"))
+    return next((c for c in replaced if not c.isspace()), None)
 
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:
