@@ -34,7 +34,7 @@ HAS_LETTER = regex.compile(rf"(?V1){LETTERS}")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 # With marks of every language. An apostrophe parts l'O.N.U, but not can't and MCDONALD'S.
 BEFORE_ANY_WORD = regex.compile(
-    r"[\s\"\p{Ps}\p{Pi}»”¿¡—]|(?<!\p{L})'|['’](?=\p{Lu})(?!(?<=\p{Lu}.)[STMD]$)"
+    r"[\s\"\p{Ps}\p{Pi}»”¿¡—]|(?<!\p{L})'|['’](?=\p{Lu})(?!(?<=\p{Lu}{2}.)[STMD]$)"
 )
 NEXT = re.compile(r"\S")
 # Letters with stops between, or one letter, also of scripts without capitals whose sentences do not

@@ -104,7 +104,7 @@ def test_text_is_split_into_sentences(text, sentences):
             "（A. Ito）来了。",
         ],
         ["I can't.", "It is Ann's.", "l'O.N.U. et d'A. Dumas.", "'T. S. Eliot.'"],
-        ["IT IS ANN'S.", "Il l'a.", "l’O.N.U. et d’A. Dumas.", "d'S. Freud.", "Jach'a."],
+        ["IT IS ANN'S.", "Il l'a.", "l’O.N.U. et d’A. Dumas.", "D'S. Freud.", "Jach'a."],
         ["Il dit «\u00a0Oui.\u00a0»", "Puis il part."],
         ["Հ\u2024 Թումանյան, 2\u20245 դոլար\u0589", "Այո\u0589"],
         ["\uf8d0\uf8d1.", "\uf8d2! ?", "\uf8d3."],
