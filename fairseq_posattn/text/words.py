@@ -51,10 +51,12 @@ MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
 # Where MTSA's released code splits the words of SNLI: hyphens, dashes, slashes, quotes, degrees.
 MARK_WITHIN = re.compile("[-\u2212\u2014\u2013/~\"'\u201c\u2019\u201d\u2018\u00b0]")
 LETTER = regex.compile(r"(?V1)[[\p{L}\p{M}\p{Co}\u180e\u200c\u200d]--[\ufe00-\ufe0f]]")
+# Scripts without spaces beside those of South East Asian line breaking, Chinese and Japanese.
+ALSO_UNSPACED = r"\p{Javanese}\p{Balinese}\p{Yi}"
 # Combining marks, joiners, and characters of scripts that are written without spaces.
 UNSPACED = regex.compile(
     r"[\p{M}\u200c\u200d\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}"
-    r"\p{Tai_Viet}\p{Tibetan}\p{Javanese}\p{Balinese}\p{Yi}\p{Han}\p{Hiragana}\p{Katakana}"
+    rf"\p{{Tai_Viet}}\p{{Tibetan}}{ALSO_UNSPACED}\p{{Han}}\p{{Hiragana}}\p{{Katakana}}"
     r"\p{InCJKSymbolsAndPunctuation}\p{InHalfwidthAndFullwidthForms}]"
 )
 _CLITIC = r"(?:n't|'(?:s|re|ve|m|ll|d))"
