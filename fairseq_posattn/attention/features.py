@@ -65,7 +65,7 @@ def widen(
     if key_bias is not None:
         parts = split_digits(key_bias / UNIT, key.dtype)
         key = torch.cat([key, parts.expand(*key.shape[:-1], -1)], dim=-1)
-    width = -(-key.size(-1) // MULTIPLE) * MULTIPLE
+    width = -(-max(key.size(-1), value.size(-1)) // MULTIPLE) * MULTIPLE
     query = F.pad(query, (0, width - query.size(-1), before, 0), value=UNIT)
     key, value = (F.pad(x, (0, width - x.size(-1))) for x in (key, value))
     return query, key, value

@@ -76,6 +76,16 @@ def test_more_queries_than_keys(name, padded, causal):
     assert_same_with_gradients(output, expected, tensors_of(arguments))
 
 
+@pytest.mark.parametrize("name", ["tener", "alibi", "forget", "gaussian"])
+def test_values_have_more_features_than_keys(name):
+    arguments = CASES[name].arguments(Sizes(2, 2, 7, 7, 4), device=DEVICE)
+    arguments["value"] = arguments["value"].detach().repeat(1, 1, 1, 5).requires_grad_()
+    output, expected = (
+        CASES[name](arguments, impl=impl, **options_of(name)) for impl in ("sdpa", "reference")
+    )
+    assert_same_with_gradients(output, expected, tensors_of(arguments))
+
+
 def test_a_forgotten_key_has_no_weight():
     """A gate that is closed amid a text of a few thousand tokens, beside gates almost open."""
     arguments = CASES["forget"].arguments(Sizes(1, 1, 3000, 3000, 8), torch.bfloat16, DEVICE)
