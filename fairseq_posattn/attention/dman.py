@@ -67,6 +67,8 @@ def _log_mask(rows: Tensor, pairs: Tensor) -> Tensor:
     logits = rows + pairs
     # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
     wide = torch.promote_types(logits.dtype, torch.float32)
+    if torch.compiler.is_exporting():  # ONNX Runtime errs by 1e-7 in small sigmoids
+        return F.softplus(-logits.to(wide)).neg().clamp(min=LOG_FLOOR).to(logits.dtype)
     log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
     # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
     return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())

@@ -106,6 +106,17 @@ def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
 
 
 @torch.no_grad()
+def test_small_masks_of_dman_keep_their_ratios_in_a_graph(translator, tmp_path):
+    """The masks of a query are divided by their sum, so training may make all of them small."""
+    flags = ["--encoder-sublayers=dman,ffn", ONE_LAYER]
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags)
+    model = export(path, tmp_path / "out").model
+    (biases,) = (p for name, p in model.named_parameters() if name.endswith("head_bias"))
+    biases -= 16
+    assert onnx.write(model, tmp_path / "out") < 1e-5
+
+
+@torch.no_grad()
 def test_a_graph_of_large_scores_may_differ_by_their_rounding(classifier, tmp_path, monkeypatch):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     model = export(path, tmp_path / "out").model
