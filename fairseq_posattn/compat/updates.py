@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from fairseq import utils
+from fairseq.criterions import adaptive_loss
 from fairseq.logging import metrics
 from fairseq.models.ema.ema import EMA
 from fairseq.modules import checkpoint_activations
@@ -20,6 +21,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 from torch.nn import Module
+from torch.nn import functional as F
 from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.cuda_graphs import graphs_of
@@ -259,3 +261,20 @@ def average_shared_weights_once(
     repeated = averages.keys() - once.values()
     weights = {n: weight for n, weight in new_model.state_dict().items() if n not in repeated}
     step(self, SimpleNamespace(state_dict=lambda: weights), updates)
+
+
+@around(adaptive_loss.AdaptiveLoss, "forward")
+def count_words_of_tails(forward: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Ignore padding in the first cluster, which alone has it.
+
+    fairseq ignores its number in each cluster: the second word of the others is never learned.
+    """
+    ignored = iter([self.padding_idx])
+
+    def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
+        return F.cross_entropy(
+            logits, targets, ignore_index=next(ignored, -100), reduction=reduction
+        )
+
+    with replaced(adaptive_loss, "F", SimpleNamespace(cross_entropy=cross_entropy)):
+        return forward(self, *args, **kwargs)

@@ -9,10 +9,11 @@ from unittest.mock import Mock, patch
 import pytest
 import torch
 from fairseq import utils
+from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.dataclass.configs import EMAConfig
 from fairseq.logging import metrics
 from fairseq.models.ema.ema import EMA
-from fairseq.modules import checkpoint_activations
+from fairseq.modules import AdaptiveSoftmax, checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
@@ -305,3 +306,29 @@ def test_a_model_with_a_state_that_is_not_a_tensor_is_averaged():
     torch.nn.init.ones_(layer.bias)
     ema.step(layer)
     assert torch.equal(ema.get_model().bias, (before + 1) / 2)
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_the_adaptive_loss_counts_all_words(restore):
+    softmax = AdaptiveSoftmax(14, 8, [6, 10], dropout=0.0)
+    hidden, targets = torch.randn(2, 8, 8), torch.arange(16).view(2, 8)
+    targets[1, 6:] = padding = 1
+
+    class Model(torch.nn.Module):
+        decoder = SimpleNamespace(adaptive_softmax=softmax)
+
+        def forward(self):
+            return hidden, None
+
+        def get_targets(self, sample, net_output):
+            return sample["target"]
+
+    criterion = AdaptiveLoss(SimpleNamespace(target_dictionary=Mock(pad=lambda: padding)), False)
+    sample = {"net_input": {}, "target": targets}
+    right = softmax.get_log_prob(hidden, None).gather(-1, targets[..., None])[targets != padding]
+    loss, size, _ = criterion(Model(), sample)
+    torch.testing.assert_close(loss.squeeze(), -right.sum())
+    assert size == 13  # number 1 is padding
+    restore(AdaptiveLoss, "forward")
+    stock, _, _ = criterion(Model(), sample)
+    assert stock < loss - 0.1
