@@ -5,6 +5,7 @@ permissions and devices.
 """
 
 import argparse
+import errno
 import fcntl
 import glob
 import json
@@ -48,8 +49,10 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
             os.chmod(part, stat.S_IMODE(target.stat().st_mode))
         try:
             os.replace(part, target)
-        except OSError:  # nothing replaces a mounted file
-            shutil.copyfile(part, path)
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.EXDEV):
+                raise  # to write into the file would lose it, as on a full disk
+            shutil.copyfile(part, path)  # nothing replaces a mounted file
         else:
             part = None
     except OSError as error:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
@@ -100,15 +101,20 @@ def test_links_and_permissions_are_kept_and_targets_written(there, tmp_path):
     assert os.listdir(tmp_path / "folder") == ["target"]
 
 
-def test_a_mounted_file_is_written_in_place(tmp_path, monkeypatch):
-    def replace(*names):
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), names[0], None, names[1])
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EDQUOT])
+def test_only_a_mounted_file_is_written_in_place(number, tmp_path, monkeypatch):
+    """Where the disk is full, the file that is there would be lost."""
 
-    path = tmp_path / "mounted"
+    def replace(*names):
+        raise OSError(number, os.strerror(number), names[0], None, names[1])
+
+    path, is_mounted = tmp_path / "there", number == errno.EBUSY
     path.write_text("a longer text before")
     monkeypatch.setattr(os, "replace", replace)
-    write_text(path, "after")
-    assert path.read_text() == "after" and os.listdir(tmp_path) == ["mounted"]
+    with nullcontext() if is_mounted else pytest.raises(UsageError, match="there cannot be writ"):
+        write_text(path, "after")
+    assert path.read_text() == ("after" if is_mounted else "a longer text before")
+    assert os.listdir(tmp_path) == ["there"]
 
 
 def test_a_folder_that_takes_the_name_meanwhile_is_a_user_error(tmp_path, monkeypatch):
