@@ -19,22 +19,23 @@ from fairseq_posattn.text.moses import Tokenizer
 
 # Ends of sentences. Linear in the length of the text: some have thousands of dots in a row.
 END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
-# With quotation marks and brackets of every language.
-ANY_END = regex.compile(r"(?<![.!?])[.!?]+(?:[\u00a0\u202f]?[\"'\p{Pe}\p{Pf}\p{Pi}])*(?=\s)")
+# With the ellipsis sign, and with quotation marks and brackets of every language.
+ANY_END = regex.compile(r"(?<![.!?…])[.!?…]+(?:[\u00a0\u202f]?[\"'\p{Pe}\p{Pf}\p{Pi}]| »)*(?=\s)")
 # Ends that need no spaces, in scripts beside Latin. Commas of Burmese, Javanese and Balinese and a
 # dot of Armenian are none, nor are wide full stops within numbers. Greek asks by a semicolon, much
 # Armenian text ends by a colon, and much Ethiopic text by two word separators.
 OTHER_END = regex.compile(
     r"(?V1)(?:[[\p{STerm}\u037e]--[\p{ASCII}\u104a\u1b5e\u2024\ua9c8\uff0e]]|\uff0e(?!\p{N})"
-    r"|\u1361{2}|(?<=\p{Greek}{2});|(?<=\p{Armenian}):(?=\s|$))+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
+    r"|\u1361{2}|(?<=\p{Greek}{2});|(?<=\p{Armenian}):(?!\w))+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
 )
 # Letters and numbers, private ones and the symbols of SignWriting among them.
 LETTERS = r"[\p{L}\p{N}\p{Co}[\p{Sgnw}--\p{P}]]"
 HAS_LETTER = regex.compile(rf"(?V1){LETTERS}")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
-# With marks of every language. An apostrophe parts l'O.N.U, but not can't and MCDONALD'S.
+# With marks of every language, and the hyphen of J.-P. Apostrophes part l'A. and DELL'O.N.U., but
+# neither can't. nor MCDONALD'S.
 BEFORE_ANY_WORD = regex.compile(
-    r"[\s\"\p{Ps}\p{Pi}»”¿¡—]|(?<!\p{L})'|['’](?=\p{Lu})(?!(?<=\p{Lu}{2}.)[STMD]$)"
+    r"[\s\"\p{Ps}\p{Pi}»”›¿¡—]|(?<=\.)-|(?<!\p{L})'|['’](?=\p{Lu}\.)|(?<!\p{Lu}{2})['’](?=\p{Lu})"
 )
 NEXT = re.compile(r"\S")
 # Letters with stops between, or one letter, also of scripts without capitals whose sentences do not
@@ -177,7 +178,8 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     full stop after one of Moses' English abbreviations, a single letter or letters with stops
     between (``e.g``, ``U.S``). Several stops, or marks before a quotation mark or a bracket, end a
     sentence only if no small letter follows. Marks alone belong to the sentence before.
-    With ``any_script`` marks of other scripts, such as the Hindi danda, end a sentence, too.
+    With ``any_script`` the ellipsis sign counts as several stops, and marks of other scripts, such
+    as the Hindi danda, end a sentence, too.
     """
     ends, before = (ANY_END, BEFORE_ANY_WORD) if any_script else (END, BEFORE_WORD)
     if any_script:
@@ -207,7 +209,7 @@ def _sentences_of_line(line: str, ends: Any, before: Any) -> Iterator[str]:
 def _ends_here(word: str, marks: str, following: str) -> bool:
     if following.islower() and (marks.startswith("..") or marks[-1] not in ".!?"):
         return False
-    if marks[0] in "!?" or marks[:2] == "..":
+    if marks[0] in "!?…" or marks[:2] == "..":
         return True
     return not (word in _abbreviations() or ABBREVIATION.match(word))
 
