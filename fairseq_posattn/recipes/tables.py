@@ -99,7 +99,7 @@ def _measured(row: TableRow, metrics: Sequence[str], best: bool) -> dict[str, st
         del cells["parameters"]
     if best:
         bests = {
-            name: (min if name in LOWER_IS_BETTER else max)(of_runs(row, name), default=None)
+            name: (min if name in LOWER_IS_BETTER else max)(whole_runs(row, name), default=None)
             for name in metrics
             if name not in COSTS
         }
@@ -205,6 +205,12 @@ def of_runs(row: TableRow, metric: str) -> list[float]:
     return scores
 
 
+def whole_runs(row: TableRow, metric: str) -> list[float]:
+    """Return each run's score, the mean of its folds; the mean of all if folds are missing."""
+    scores = of_runs(row, metric)
+    return scores if len(scores) <= len(row["seeds"]) else [mean(scores)]
+
+
 def counted_runs(row: TableRow, metric: str) -> str:
     """Return the number of runs, and of folds a run; some may be missing."""
     scores, folds = len(row["scores"].get(metric, [])), len(row.get("folds", []))
@@ -280,9 +286,10 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
         axis.set_yticks(range(len(several)), names)
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {name_of(metric)}", loc="left", fontsize="medium", wrap=True)
-    dots = "folds" if any("folds" in row and len(row["seeds"]) == 1 for row in rows) else "runs"
-    legend = f"dots: {dots}, large dots: means"
-    legend += ", lines: 95% intervals" if any("intervals" in row for row in rows) else ""
+    has_folds = any("folds" in row and len(row["seeds"]) == 1 for row in rows)
+    dots = "runs, or the folds of a single run" if has_folds else "runs"
+    legend = f"dots: {dots}; large dots: means"
+    legend += "; lines: 95% intervals" if any("intervals" in row for row in rows) else ""
     if baselines := dict.fromkeys(row["compared"]["with"] for row in rows if "compared" in row):
         legend += f"\n* significant difference from {', '.join(baselines)} (p < {SIGNIFICANT})"
     axes[-1].set_xlabel(legend, fontsize="small")

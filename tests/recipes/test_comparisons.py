@@ -250,6 +250,15 @@ def test_missing_folds_are_counted():
     assert footnote(rows, {})[-1] == "Differences are not tested"
 
 
+def test_the_best_of_a_cross_validation_is_a_run_not_a_fold():
+    rows = [
+        {**folded("two runs", ("aaab", "aa"), ("aabb", "aa")), "paper": {"accuracy": 80.0}},
+        {**folded("one run", ("bbbb", "aa")), "paper": {"accuracy": 80.0}},
+    ]
+    _, _, *lines = render(rows, {}).splitlines()
+    assert [line.split("|")[4].strip() for line in lines] == ["87.50", "50.00"]
+
+
 def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
     rows = [folded(name, ("aaa", "aa"), macro_f1=[50.0, 50.0]) for name in ("transformer", "da")]
     statistics = [predicted(tmp_path / name, ("aaa", "aa")) for name in ("transformer", "da")]

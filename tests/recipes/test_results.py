@@ -486,7 +486,8 @@ def test_a_figure_has_the_rows_of_several_runs():
 
 
 @pytest.mark.parametrize(
-    ("seeds", "dots", "points"), [([1, 2], "runs", [35, 37]), ([1], "folds", [34, 38])]
+    ("seeds", "dots", "points"),
+    [([1, 2], "runs", [35, 37]), ([1], "runs, or the folds of a single run", [34, 38])],
 )
 def test_a_dot_of_a_cross_validation_is_a_run_or_a_fold_of_a_single_run(seeds, dots, points):
     pytest.importorskip("matplotlib")
@@ -494,4 +495,4 @@ def test_a_dot_of_a_cross_validation_is_a_run_or_a_fold_of_a_single_run(seeds, d
     rows = [drawn(name, *scores, seeds=seeds, folds=[0, 1]) for name in ("RoPE", "T5")]
     (axis,) = figure_of(rows).axes
     assert list(axis.lines[0].get_xdata()) == points
-    assert axis.get_xlabel() == f"dots: {dots}, large dots: means"
+    assert axis.get_xlabel() == f"dots: {dots}; large dots: means"
