@@ -103,7 +103,7 @@ def test_links_and_permissions_are_kept_and_targets_written(there, tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.EDQUOT])
 def test_only_a_mounted_file_is_written_in_place(number, tmp_path, monkeypatch):
-    """Where the disk is full, the file that is there would be lost."""
+    """A write into the file that is there would lose it where the disk is full."""
 
     def replace(*names):
         raise OSError(number, os.strerror(number), names[0], None, names[1])
