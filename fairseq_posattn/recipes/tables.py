@@ -70,6 +70,8 @@ def render(
     columns = [name for name in (*COLUMNS, *COUNTS, *COST_COLUMNS, "also") if name in filled]
     names = " / ".join(map(name_of, metrics))
     heads = {"paper": f"{names}: paper", "ours": "ours" if published else names, **COST_COLUMNS}
+    if any("folds" in row for row in rows):  # each is a training
+        heads["hours"] = "hours a fold"
     lines = [[row, *(cell.get(name, "") for name in columns)] for row, cell in cells.items()]
     return markdown_table(["", *(heads.get(name, name) for name in columns)], lines)
 

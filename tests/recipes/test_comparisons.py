@@ -250,12 +250,13 @@ def test_missing_folds_are_counted():
     assert footnote(rows, {})[-1] == "Differences are not tested"
 
 
-def test_the_best_of_a_cross_validation_is_a_run_not_a_fold():
+def test_the_best_of_a_cross_validation_is_a_run_and_its_hours_are_a_fold_s():
     rows = [
         {**folded("two runs", ("aaab", "aa"), ("aabb", "aa")), "paper": {"accuracy": 80.0}},
         {**folded("one run", ("bbbb", "aa")), "paper": {"accuracy": 80.0}},
     ]
-    _, _, *lines = render(rows, {}).splitlines()
+    header, _, *lines = render([{**row, "hours": 0.5} for row in rows], {}).splitlines()
+    assert "hours a fold" in header and "hours a run" not in header
     assert [line.split("|")[4].strip() for line in lines] == ["87.50", "50.00"]
 
 
