@@ -28,7 +28,7 @@ import regex
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.text.words import ALSO_UNSPACED, LETTERS, OTHER_END, split_sentences
+from fairseq_posattn.text.words import ALNUM, ALSO_UNSPACED, OTHER_END, split_sentences
 
 __all__ = ["document_sentences", "ignored_share", "rouge_by_files2rouge", "rouge_of_each"]
 __all__ += ["sentences"]
@@ -37,13 +37,13 @@ METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # our
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
-LETTER = regex.compile(rf"(?V1)[{LETTERS}\p{{M}}]")
+LETTER = regex.compile(rf"(?V1)[{ALNUM}\p{{M}}]")
 # Letters of scripts without spaces. SA is Unicode's line-breaking class of South East Asian ones.
 _SCRIPTS = rf"\p{{LB=SA}}{ALSO_UNSPACED}\p{{scx=Han}}\p{{scx=Hira}}\p{{scx=Kana}}"
 UNSPACED = rf"[[\p{{L}}\p{{N}}]&&[{_SCRIPTS}]]"
 UNICODE_WORD = regex.compile(
     rf"(?V1){UNSPACED}\p{{M}}*"
-    rf"|[{LETTERS}--{UNSPACED}][[{LETTERS}\p{{M}}\u180e\u200c\u200d]--{UNSPACED}]*"
+    rf"|[{ALNUM}--{UNSPACED}][[{ALNUM}\p{{M}}\u180e\u200c\u200d]--{UNSPACED}]*"
 )
 # Words and their lower-casing by rule.
 RULES: dict[str, tuple[Any, Callable[[str], str]]] = {

@@ -29,8 +29,8 @@ OTHER_END = regex.compile(
     r"|\u1361{2}|(?<=\p{Greek}{2});|(?<=\p{Armenian}):(?!\w))+(?:[\p{Pe}\p{Pf}]|[\"'](?=\s|$))*"
 )
 # Letters and numbers, private ones and the symbols of SignWriting among them.
-LETTERS = r"[\p{L}\p{N}\p{Co}[\p{Sgnw}--\p{P}]]"
-HAS_LETTER = regex.compile(rf"(?V1){LETTERS}")
+ALNUM = r"[\p{L}\p{N}\p{Co}[\p{Sgnw}--\p{P}]]"
+HAS_ALNUM = regex.compile(rf"(?V1){ALNUM}")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 # With marks of every language, and the hyphen of J.-P. Apostrophes part l'A. and DELL'O.N.U., but
 # neither can't. nor MCDONALD'S.
@@ -187,7 +187,7 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     sentences: list[list[str]] = []  # each with the marks after it
     parts = (_sentences_of_line(line, ends, before) for line in text.split("\n"))
     for sentence in filter(None, chain.from_iterable(parts)):
-        if sentences and not HAS_LETTER.search(sentence):
+        if sentences and not HAS_ALNUM.search(sentence):
             sentences[-1].append(sentence)
         else:
             sentences.append([sentence])
