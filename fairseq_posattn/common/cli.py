@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TextIO
 
@@ -133,8 +133,19 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     return 1
 
 
+@contextmanager
+def going_on_without(stream: TextIO) -> Iterator[None]:
+    """Stop writing to a stream whose reader has ended, as a terminal or ``tee`` after a hangup."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        write_no_more(stream)
+
+
 def write_no_more(lost: TextIO | None = None) -> None:
-    """Redirect standard output, or ``lost`` and what goes to the same pipe, also of children.
+    """Redirect standard output, or ``lost`` and what goes to the same place, also of children.
 
     Python does not flush it again at its end.
     """

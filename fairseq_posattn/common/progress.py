@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from fairseq_posattn.common.cli import write_no_more
+from fairseq_posattn.common.cli import going_on_without
 from fairseq_posattn.common.errors import UsageError
 
 tqdm.monitor_interval = 0  # no extra thread: worker processes are forked
@@ -34,11 +34,9 @@ _function: Callable[[Any], Any]  # the function of a worker process, set as it i
 
 def say(message: str) -> None:
     """Print one line on standard error."""
-    try:
+    with going_on_without(sys.stderr):
         tqdm.write(message, file=sys.stderr)
         sys.stderr.flush()
-    except BrokenPipeError:  # the reader has ended, as tee after a hangup; the work goes on
-        write_no_more(sys.stderr)
 
 
 class Progress:

@@ -356,11 +356,13 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
-def test_a_training_without_a_reader_goes_on(tmp_path):
+@pytest.mark.parametrize("opened", [os.pipe, os.openpty])
+def test_a_training_without_a_reader_goes_on(opened, tmp_path):
+    """The reader may be a terminal after a hangup, which the training ignores."""
     command = [sys.executable, "-c", "for n in 'ab': print('fairseq_posattn:', n)"]
     words = ["-c", f"from {train.__name__} import run; from pathlib import Path; import sys\n"]
     words[-1] += f"sys.exit(run({command!r}, Path({str(tmp_path)!r}), 'loss'))"
-    reader, writer = os.pipe()
+    reader, writer = opened()
     os.close(reader)
     finished = subprocess.run(
         [sys.executable, *words], stdout=writer, stderr=subprocess.PIPE, text=True

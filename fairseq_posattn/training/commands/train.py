@@ -349,10 +349,8 @@ class TrainingProgress:
 
     def _print(self, text: str, end: str) -> None:
         width = None if end else shutil.get_terminal_size().columns - 1
-        try:
+        with cli.going_on_without(sys.stdout):
             print(f"\r\033[K{text[:width]}" if self.is_terminal else text, end=end, flush=True)
-        except BrokenPipeError:  # the reader has ended, as tee after a hangup; training goes on
-            cli.write_no_more()
 
 
 # The commands that follow a training, by kind of data.
