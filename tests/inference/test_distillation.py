@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,7 +132,14 @@ def test_a_preparation_does_not_replace_distilled_data(data, write, capsys):
     assert content("new") == before
 
 
-@pytest.mark.parametrize("change", [lambda path: path.write_text("word 1\n"), Path.unlink])
+def exchange_languages(path):
+    rules = manifest.read(path.parent)
+    manifest.write(path.parent, replace(rules, languages=rules.languages[::-1]))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: path.write_text("word 1\n"), Path.unlink, exchange_languages]
+)
 def test_distilled_data_of_other_dictionaries_is_not_replaced(change, data, translated, capsys):
     assert run("--beam", 1) == 0
     change(Path("new/dict.de.txt"))

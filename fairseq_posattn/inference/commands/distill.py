@@ -132,11 +132,14 @@ def _training_set(source: Template, dest: Path) -> list[Path]:
 
 
 def _differ(source: Template, dest: Path) -> bool:
-    """Return whether the data of a folder has other languages or dictionaries."""
-    sides = {dest / f"dict.{side}.txt": side for side in source.rules.languages}
+    """Return whether the data of a folder has other languages, in order, or dictionaries."""
+    there, sides = manifest.read(dest), source.rules.languages
+    if there is not None and there.languages != sides:
+        return True
+    paths = {dest / f"dict.{side}.txt": side for side in sides}
     return any(
         not path.is_file() or read_symbols(path) != read_symbols(source.dictionary(side))
-        for path, side in sides.items()
+        for path, side in paths.items()
     )
 
 
