@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
@@ -18,6 +17,7 @@ from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_choice
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
+from fairseq_posattn.attention.pytorch import log_sigmoid
 from fairseq_posattn.attention.softmax import (
     biased_attention,
     masked_softmax,
@@ -143,7 +143,7 @@ def rescaled_coefficients(
     if mapping == "linear":
         return (weighted + shift).clamp(-largest, largest)
     # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): its logarithm neither overflows nor cancels.
-    log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
+    log_f = -torch.logaddexp(log_sigmoid(-shift), log_sigmoid(shift) - weighted)
     f = log_f.clamp(max=log_largest).exp()
     return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
 

@@ -20,7 +20,7 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
-from fairseq_posattn.attention.pytorch import is_traced
+from fairseq_posattn.attention.pytorch import is_traced, log_sigmoid
 from fairseq_posattn.attention.softmax import attend_by_head, biased_attention, can_attend_by_head
 from fairseq_posattn.common.flags import flag
 
@@ -67,8 +67,8 @@ def _log_mask(rows: Tensor, pairs: Tensor) -> Tensor:
     logits = rows + pairs
     # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
     wide = torch.promote_types(logits.dtype, torch.float32)
-    if torch.compiler.is_exporting():  # ONNX Runtime errs by 1e-7 in small sigmoids
-        return F.softplus(-logits.to(wide)).neg().clamp(min=LOG_FLOOR).to(logits.dtype)
+    if torch.compiler.is_exporting():
+        return log_sigmoid(logits.to(wide)).clamp(min=LOG_FLOOR).to(logits.dtype)
     log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
     # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
     return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())

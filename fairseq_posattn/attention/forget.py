@@ -16,6 +16,7 @@ from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, 
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.features import attend_by_features
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
+from fairseq_posattn.attention.pytorch import log_sigmoid
 from fairseq_posattn.attention.softmax import biased_attention
 
 
@@ -66,4 +67,4 @@ class ForgettingAttention(Mechanism):
         nn.init.zeros_(self.gate.bias)
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
-        return {"log_gate": F.logsigmoid(self.gate(hidden)).transpose(1, 2)}
+        return {"log_gate": log_sigmoid(self.gate(hidden)).transpose(1, 2)}

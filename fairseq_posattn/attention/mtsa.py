@@ -22,6 +22,7 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank, check_mask, read_masks
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_choice
+from fairseq_posattn.attention.pytorch import log_sigmoid
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
     SOURCES,
@@ -34,7 +35,7 @@ from fairseq_posattn.common.flags import flag
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
 SCALES: dict[str, Callable[[Tensor], Tensor]] = {
-    "log_sigmoid": F.logsigmoid,
+    "log_sigmoid": log_sigmoid,
     "identity": lambda scores: scores,
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -16,6 +17,14 @@ def is_traced() -> bool:
     return (
         torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
     )
+
+
+def log_sigmoid(x: Tensor) -> Tensor:
+    """Return the logarithm of the sigmoid, in a graph without a sigmoid.
+
+    ONNX Runtime's errs by 1e-7 and is 0 below -18, and weights of such logarithms are normalized.
+    """
+    return F.softplus(-x).neg() if torch.compiler.is_exporting() else F.logsigmoid(x)
 
 
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:
