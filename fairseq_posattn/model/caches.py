@@ -121,6 +121,7 @@ class PositionCache:
     def _append(self, name: str, newest: Tensor) -> Tensor:
         past = self.tensors[name] if self.tensors else newest[:0]
         if past.requires_grad or newest.requires_grad:
+            self.buffers.pop(name, None)  # it lacks these positions
             return torch.cat([past, newest])
         start = past.size(0)
         end = start + newest.size(0)

@@ -125,3 +125,13 @@ def test_a_cache_that_grows_keeps_every_position(steps):
         cached = state[layer, "attention"].tensors["key"]
         torch.testing.assert_close(cached, layer.qkv_proj.split(x)[1])
         torch.testing.assert_close(output[-1], layer(x)[0][-1])
+
+
+def test_a_cache_keeps_positions_with_and_without_gradients():
+    layer, state = MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)), {}
+    x = torch.randn(4, 3, 8)
+    for part, has_gradients in zip(x.split(1), (False, True, False, False), strict=True):
+        with torch.set_grad_enabled(has_gradients):
+            layer(part, incremental_state=state)
+    cached = state[layer, "attention"].tensors["key"]
+    torch.testing.assert_close(cached, layer.qkv_proj.split(x)[1])
