@@ -6,8 +6,8 @@ One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approx
 ``sacrebleu --paired-bs`` and ``--paired-ar`` print. Its bootstrap is one-sided and does not count
 ties, which are frequent where few predictions differ. Per-sentence means, such as accuracy, use a
 two-sided test that counts ties. Equal scores have p = 1, where sacreBLEU prints its smallest p, as
-its randomization does for scores that differ in a few sentences: here such p are at least 2^(1-k)
-for k sentences.
+its randomization does for scores that differ in a few sentences: here such p, and those of the
+two-sided bootstrap, are at least 2^(1-k) for k sentences.
 
 Several runs: the bootstrap resamples runs as well as sentences (Sellam et al., 2022, The
 MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer than there are, so that
@@ -173,13 +173,11 @@ def compare(system: Group, baseline: Group) -> Comparison:
         p = p_randomisation = 1.0
     elif _by_sacrebleu(system, baseline):
         p, p_randomisation = (_sacrebleus_p(system, baseline, test) for test in ("bs", "ar"))
-        # Of the 2^k swaps of k sentences at least two have a difference as large.
-        differ = (system.array != baseline.array).any(axis=(0, 2)).sum()
-        p_randomisation = max(p_randomisation, float(2.0 ** (1 - differ)))
+        p_randomisation = max(p_randomisation, _least_p(system, baseline))
     else:
         noise = 1e-10 * max(abs(system.mean), abs(baseline.mean))  # of another order of summation
         least = abs(difference) - noise
-        p = _share(numpy.abs(drawn - difference) >= least)
+        p = max(_share(numpy.abs(drawn - difference) >= least), _least_p(system, baseline))
         p_randomisation = _share(numpy.abs(_permuted(system, baseline)) >= least)
     return Comparison(baseline.mean, difference, _middle(drawn), p, p_randomisation)
 
@@ -207,6 +205,16 @@ def corrected(p_values: Sequence[float]) -> list[tuple[float, float]]:
     holm, order = numpy.empty_like(ps), numpy.argsort(ps)
     holm[order] = numpy.maximum.accumulate(ps[order] * numpy.arange(len(ps), 0, -1)).clip(max=1)
     return list(zip(holm.tolist(), false_discovery_control(ps).tolist(), strict=True))
+
+
+def _least_p(system: Group, baseline: Group) -> float:
+    """Return the least p of a test of single runs; 0 for several runs.
+
+    Of the 2^k swaps of k sentences that differ at least two have a difference as large.
+    """
+    if len(system.runs) > 1 or len(baseline.runs) > 1:
+        return 0.0
+    return float(2.0 ** (1 - (system.array != baseline.array).any(axis=(0, 2)).sum()))
 
 
 def _by_sacrebleu(system: Group, baseline: Group) -> bool:

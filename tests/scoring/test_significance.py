@@ -66,8 +66,13 @@ def test_two_different_sentences_are_not_significant():
     baseline = of_scores([0, 0, *[1] * 98])
     result = compare(of_scores([1] * 100), baseline)
     assert result.p_randomisation == pytest.approx(1 / 2, abs=0.05)
-    # Zero, or four or more draws of the two sentences: nearly Poisson with mean 2.
-    assert result.p == pytest.approx(0.135 + 0.143, abs=0.05)
+    assert result.p == 1 / 2  # the bootstrap's alone: 0.28
+
+
+@pytest.mark.parametrize(("sentences", "p"), [(1, 1), (5, 1 / 16)])
+def test_the_bootstrap_of_few_sentences_has_the_exact_p(sentences, p):
+    """Check summaries that all gain, as in a range of lengths: every sample has the gain."""
+    assert compare(of_scores([30] * sentences), of_scores([20] * sentences)).p == p
 
 
 @pytest.mark.parametrize(("differ", "p"), [(1, 1), (2, 1 / 2), (4, 1 / 8)])
