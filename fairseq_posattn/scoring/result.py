@@ -44,7 +44,9 @@ class Result:
         """Add comparisons with a baseline, the main score first; ``called`` are printed, too."""
         compared = {name: compare(groups[name], baseline) for name, baseline in baselines.items()}
         name, first = next(iter(compared.items()))
-        tests = tests_of(groups[name], baselines[name])
+        last, tests = [*compared][-1], tests_of(groups[name], baselines[name])
+        if (others := tests_of(groups[last], baselines[last])) != tests:  # COMET's: not sacreBLEU's
+            tests += f"; {called.get(last, last)} on {others}"
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
         self.numbers["baseline_runs"] = runs[1]

@@ -245,6 +245,7 @@ def test_bleu_and_comet_are_compared_with_a_baseline(
     result = as_json("bleu", [*system, "--baseline", generated[1]])
     tests = result["significance"].pop("tests")
     assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in tests
+    assert "; COMET on the same sentences, bs:1000, ar:1000, seed" in tests
     check_p(result["significance"], *kept)
     groups = by_metric(BLEU(force=True), *texts)
     assert [run.metrics["bleu"] for run in kept] == [group.runs[0] for group in groups]
