@@ -37,7 +37,7 @@ METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # our
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
-LETTER = regex.compile(rf"(?V1)[{ALNUM}\p{{M}}]")
+LETTER = regex.compile(rf"(?V1)[[{ALNUM}\p{{M}}]--[\u20e3\ufe00-\ufe0f]]")  # no marks of emoji
 # Letters of scripts without spaces. SA is Unicode's line-breaking class of South East Asian ones.
 _SCRIPTS = rf"\p{{LB=SA}}{ALSO_UNSPACED}\p{{scx=Han}}\p{{scx=Hira}}\p{{scx=Kana}}"
 UNSPACED = rf"[[\p{{L}}\p{{N}}]&&[{_SCRIPTS}]]"

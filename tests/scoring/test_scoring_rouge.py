@@ -145,6 +145,7 @@ def test_text_outside_the_domain_of_rouge_155_and_escapes_are_reported(result_of
     for name in ("Munich", "München"):  # one letter of 1,500
         result = result_of("x", english + name)
         assert "|words:rouge155|stem:porter|" in result["signature"] and not result["warnings"]
+    assert ignored_share(["a heart ❤\ufe0f", "1\ufe0f\u20e3"]) == 0  # no letters
     files = ["--hypotheses", write("a", ["é"]), "--references", write("b", ["é"])]
     assert score(files) == 0
     output = capsys.readouterr().out
