@@ -107,7 +107,7 @@ def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
 
 @torch.no_grad()
 def test_a_graph_keeps_the_ratios_of_small_sigmoids(translator, tmp_path):
-    """Those of a query are divided by their sum, so training may make all of them small."""
+    """Masks of a query are divided by their sum, so training may make all of them small."""
     flags = ["--encoder-sublayers=dman,mtsa,ffn", ONE_LAYER]
     path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags)
     model = export(path, tmp_path / "out").model
