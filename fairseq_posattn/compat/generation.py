@@ -51,7 +51,12 @@ def forbid_repetition(
     ngrams = chosen.unfold(1, size, 1)  # [rows, positions, size]
     prefix = chosen[:, None, step - size + 1 :]  # [rows, 1, size - 1]
     rows, positions = (ngrams[..., :-1] == prefix).all(dim=-1).nonzero(as_tuple=True)
-    lprobs[rows, ngrams[rows, positions, -1]] = -math.inf
+    repeating = ngrams[rows, positions, -1]
+    before = lprobs[rows, repeating]
+    lprobs[rows, repeating] = -math.inf
+    if len(rows):  # the given beginning of a text may repeat itself: it leaves one token
+        forced = lprobs.amax(dim=-1).isneginf()[rows]
+        lprobs[rows[forced], repeating[forced]] = before[forced]
     return lprobs
 
 

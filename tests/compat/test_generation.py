@@ -67,6 +67,18 @@ def test_forbidden_tokens_equal_a_list_of_all_ngrams(size):
         assert forbidden(hypotheses, size) == expected
 
 
+def test_a_prefix_may_repeat_itself():
+    hypotheses = torch.tensor([[EOS, 4, 5, 4], [EOS, 4, 5, 4]])
+    lprobs = torch.full((2, VOCABULARY), -torch.inf)
+    lprobs[0, 5] = lprobs[1, 5] = -3.0
+    lprobs[1, 6] = -4.0  # no prefix
+    expected = lprobs.clone()
+    expected[1, 5] = -torch.inf
+    block = NGramRepeatBlock(2)
+    block.use_extension = False
+    assert block(hypotheses, lprobs, 2, 1, 3).equal(expected)
+
+
 def test_fairseq_forbids_no_repetition(restore):
     assert forbidden([[4, 5, 4]], 2) == [{5}]
     restore(NGramRepeatBlock, "_no_repeat_ngram")
