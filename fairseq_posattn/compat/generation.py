@@ -16,6 +16,7 @@ from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
+from fairseq.models.bart import BARTModel
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
@@ -106,6 +107,26 @@ def check_models(
         raise UsageError(f"--lm-path: its dictionary differs from the target dictionary; {fix}")
     if any(isinstance(model, FairseqNATModel) for model in self.model.models):
         raise UsageError("--path: its model refines translations; give --task translation_lev")
+
+
+@around(BARTModel, "forward")
+def read_all_sources(forward: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Attend to the source of each sentence outside a search.
+
+    Once fairseq's BART has a search, as that of ``--eval-bleu``, it trains, validates and
+    classifies with the source of one sentence for as many as the search has beams.
+    """
+    self.set_beam_size(1)
+    return forward(self, *args, **kwargs)
+
+
+@around(SequenceGenerator, "_generate")
+def share_sources(generate: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Let the beams of this search share a source, where the model can: another call undid it."""
+    for model in self.model.models:
+        if hasattr(model, "set_beam_size"):
+            model.set_beam_size(self.beam_size)
+    return generate(self, *args, **kwargs)
 
 
 @around(LSTMEncoder, "forward")

@@ -19,6 +19,7 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, Sentencepi
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqDecoder, FairseqLanguageModel
+from fairseq.models.bart import BARTModel
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
 from fairseq.models.transformer import TransformerModel
@@ -221,6 +222,48 @@ def test_models_that_a_search_cannot_use_are_refused():
     ):
         with pytest.raises(UsageError, match=words):
             SequenceGenerator([RefiningModel()], numbered, lm_model=language_model)
+
+
+@pytest.fixture
+def bart():
+    """Return a small BART, which reads its source, and the dictionary."""
+    dictionary = Dictionary()
+    for word in "abcdefgh":
+        dictionary.add_symbol(word)
+    parser = options.get_training_parser("translation")
+    flags = [f"--{side}-{flag}" for side in ("encoder", "decoder") for flag in SMALL]
+    args = options.parse_args_and_arch(parser, ["data", "--arch", "bart_base", *flags])
+    cfg = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(0)
+    model = BARTModel.build_model(cfg.model, TranslationTask(cfg.task, dictionary, dictionary))
+    for weight in model.parameters():
+        weight.data *= 3
+    return model.eval(), dictionary
+
+
+SMALL = ("layers=1", "embed-dim=8", "ffn-embed-dim=8", "attention-heads=2")
+
+
+def test_bart_reads_all_sources_after_a_search(bart, restore):
+    """Two beams read one source, but not two sentences of training."""
+    model, dictionary = bart
+    source = torch.tensor([[4, 5, 6, 2], [7, 8, 9, 2], [6, 6, 4, 2], [9, 4, 9, 2]])
+    lengths = torch.full((4,), 4)
+    before, _ = model(source, lengths, source)
+    generator = SequenceGenerator([model], dictionary, beam_size=2, max_len_b=5)
+    sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+
+    def search():
+        results = generator.generate([model], sample)
+        return [[(h["tokens"].tolist(), h["score"].item()) for h in both] for both in results]
+
+    results = search()
+    after, _ = model(source, lengths, source)
+    torch.testing.assert_close(after, before)
+    assert search() == results
+    restore(BARTModel, "forward")
+    after, _ = model(source, lengths, source)
+    assert not torch.allclose(after[1::2], before[1::2], atol=1e-3)
 
 
 def test_an_lstm_pads_its_outputs_as_the_source(restore):
