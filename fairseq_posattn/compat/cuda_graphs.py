@@ -48,7 +48,7 @@ class Graphs:
         self.met.add(shape)
         return recurs and len(self.recorded) < MOST
 
-    def train(self, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+    def train(self, sample: dict[str, Any]) -> tuple[Tensor, Any, dict[str, Any]]:
         """Add a batch's gradients; return loss, sample size and what is logged, as a task does."""
         shape, earlier = shape_of(sample), [parameter.grad for parameter in self.parameters]
         accumulates = any(gradient is not None for gradient in earlier)
@@ -76,7 +76,7 @@ class Graphs:
             name: value.clone() if torch.is_tensor(value) else counts[name]
             for name, value in recorded.logged.items()
         }
-        return recorded.loss, size, logged
+        return recorded.loss, logged["sample_size"], logged
 
     def _record(self, sample: dict[str, Any]) -> Recorded:
         inputs = {name: tensor.clone() for name, tensor in sample["net_input"].items()}
