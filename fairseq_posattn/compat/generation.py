@@ -84,6 +84,16 @@ def index_groups_by_batch(
     return search(self, step, lprobs, scores, prev_output_tokens, positions)
 
 
+@around(search.LengthConstrainedBeamSearch, "step")
+def end_with_source(
+    search: Function, self: Any, step: int, lprobs: Tensor, *args: Any, **kwargs: Any
+) -> Any:
+    """Count the source without its end for ``--match-source-len``: fairseq adds a token."""
+    self.src_lengths = self.src_lengths - 1  # set before each step
+    lprobs[step >= self.src_lengths] = -math.inf  # but the end, which the search permits
+    return search(self, step, lprobs, *args, **kwargs)
+
+
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
 def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
     """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""

@@ -25,7 +25,7 @@ from fairseq.models.nat import FairseqNATModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuScorer
-from fairseq.search import DiverseBeamSearch
+from fairseq.search import DiverseBeamSearch, LengthConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
@@ -239,6 +239,23 @@ def bart():
     for weight in model.parameters():
         weight.data *= 3
     return model.eval(), dictionary
+
+
+def test_output_of_the_source_length_has_as_many_tokens(bart, restore):
+    model, dictionary = bart
+    net_input = {"src_tokens": torch.tensor([[4, 5, 6, 7, 2], [PAD, PAD, 8, 9, 2]])}
+    net_input["src_lengths"] = torch.tensor([5, 3])
+    search = LengthConstrainedBeamSearch(dictionary, 1, 0, 1, 0)  # as --match-source-len
+    args = {"beam_size": 3, "match_source_len": True, "search_strategy": search}
+    generator = SequenceGenerator([model], dictionary, **args)
+
+    def lengths():
+        results = generator.generate([model], {"net_input": net_input})
+        return [{len(hypothesis["tokens"]) for hypothesis in three} for three in results]
+
+    assert lengths() == [{5}, {3}]
+    restore(LengthConstrainedBeamSearch, "step")
+    assert lengths()[0] == {6}
 
 
 SMALL = ("layers=1", "embed-dim=8", "ffn-embed-dim=8", "attention-heads=2")
