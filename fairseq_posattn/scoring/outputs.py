@@ -189,6 +189,8 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
     too, so that sentences end at the same positions.
     """
     kind = find_marks(lines, prepared) if marks == "auto" else marks
+    if kind == "sentencepiece" and not any(SPACE in line for line in lines):
+        kind = "none"  # plain text, such as references beside subwords
     words = [whole_words(line, kind) for line in lines]
     if kind == "wordpiece":
         from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import

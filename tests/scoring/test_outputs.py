@@ -154,6 +154,16 @@ def test_marks_of_one_side_of_generated_text_are_those_of_both(write):
     assert pairs.hypotheses[3] == pairs.references[3] == "a lange"
 
 
+def test_plain_text_beside_subwords_keeps_its_spaces(write):
+    references = write("ref", "a longer\nwe see\n")
+    hypotheses = write("hyp", "▁a ▁long er\nwe ▁see\n")
+    pairs = from_files(hypotheses, references, "sentencepiece")
+    assert pairs.hypotheses == pairs.references == ["a longer", "we see"]
+    output = write("out", "T-0\t▁a ▁b\nH-0\t-1\t▁a ▁long er\nT-1\t▁c\nH-1\t-1\twe ▁see\n")
+    pairs = from_generated(output, references, "sentencepiece")
+    assert pairs.hypotheses == pairs.references == ["a longer", "we see"]
+
+
 WITH_UNKNOWN = "T-1\tthe <<unk>>\nH-1\t-1\tthe <unk>\nT-0\ta b\nH-0\t-1\ta b\n"
 
 
