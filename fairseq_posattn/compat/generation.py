@@ -90,7 +90,8 @@ def end_with_source(
 ) -> Any:
     """Count the source without its end for ``--match-source-len``: fairseq adds a token."""
     self.src_lengths = self.src_lengths - 1  # set before each step
-    lprobs[step >= self.src_lengths] = -math.inf  # but the end, which the search permits
+    longest = self.max_len_a * self.src_lengths + self.max_len_b
+    lprobs[step >= longest] = -math.inf  # but the end, which the search permits
     return search(self, step, lprobs, *args, **kwargs)
 
 
