@@ -80,7 +80,7 @@ class Lines:
     def notes(self, unit: str = "line") -> LineNotes:
         """Return empty notes about lines that are cut."""
         fix = "train with a larger --max-source-positions"
-        if self.manifest and self.manifest.longest:
+        if self.manifest and self.manifest.longest == self.longest - 1:
             fix = "prepare with a larger --max-pieces"
         return LineNotes(f"{self.longest - 1:,} subwords", fix, unit)
 

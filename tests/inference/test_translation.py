@@ -208,6 +208,9 @@ def test_cuts_warn_from_python_and_where_the_preparation_made_them(translator, p
     fix = r": 2 texts were cut to the 3 subwords .*\(first: text 2\); prepare with a larger --max-p"
     with pytest.warns(UserWarning, match=fix):
         load(data=plain_data)(["a b c", "a b c d", "a b c d e"])
+    manifest.write(plain_data, replace(manifest.read(plain_data), longest=20))
+    with pytest.warns(UserWarning, match="15 subwords .*; train with a larger --max-source-pos"):
+        load(data=plain_data)(["a " * 16])
 
 
 def test_a_translator_is_pickled_as_the_call_that_loads_it(translator, source):
