@@ -76,7 +76,7 @@ class Graphs:
             name: value.clone() if torch.is_tensor(value) else counts[name]
             for name, value in recorded.logged.items()
         }
-        return recorded.loss, logged["sample_size"], logged
+        return recorded.loss, logged.get("sample_size", size), logged
 
     def _record(self, sample: dict[str, Any]) -> Recorded:
         inputs = {name: tensor.clone() for name, tensor in sample["net_input"].items()}
