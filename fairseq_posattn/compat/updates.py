@@ -9,15 +9,9 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.criterions import adaptive_loss
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
-    RdropLabelSmoothedCrossEntropyCriterion,
-)
 from fairseq.logging import metrics
 from fairseq.models.ema.ema import EMA
 from fairseq.modules import checkpoint_activations
-from fairseq.modules.dynamic_convolution import DynamicConv_scripatable
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adafactor import Adafactor
@@ -27,7 +21,6 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from torch import Tensor
 from torch.nn import Module
-from torch.nn import functional as F
 from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.cuda_graphs import graphs_of
@@ -267,68 +260,6 @@ def average_shared_weights_once(
     repeated = averages.keys() - once.values()
     weights = {n: weight for n, weight in new_model.state_dict().items() if n not in repeated}
     step(self, SimpleNamespace(state_dict=lambda: weights), updates)
-
-
-@around(adaptive_loss.AdaptiveLoss, "forward")
-def count_words_of_tails(forward: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Ignore padding in the first cluster, which alone has it.
-
-    fairseq ignores its number in each cluster: the second word of the others is never learned.
-    """
-    ignored = iter([self.padding_idx])
-
-    def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -> Tensor:
-        return F.cross_entropy(
-            logits, targets, ignore_index=next(ignored, -100), reduction=reduction
-        )
-
-    with replaced(adaptive_loss, "F", SimpleNamespace(cross_entropy=cross_entropy)):
-        return forward(self, *args, **kwargs)
-
-
-@around(LabelSmoothedCrossEntropyCriterion, "forward")
-def count_targets(
-    forward: Function, self: Any, model: Any, sample: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """Leave the words of ``--ignore-prefix-size`` out of the number of words, too."""
-    return forward(self, model, _after_prefix(self, sample), *args, **kwargs)
-
-
-@around(RdropLabelSmoothedCrossEntropyCriterion, "forward")
-def count_targets_once(
-    forward: Function, self: Any, model: Any, sample: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """Validate by one pass, and print the likelihood of one: fairseq squares the perplexity."""
-    sample = _after_prefix(self, sample)
-    if not model.training:
-        with replaced(self, "rdrop_alpha", 0.0):
-            return forward(self, model, sample, *args, **kwargs)
-    loss, size, logged = forward(self, model, sample, *args, **kwargs)
-    if self.rdrop_alpha > 0:
-        logged["nll_loss"] = logged["nll_loss"] / 2
-    return loss, size, logged
-
-
-def _after_prefix(criterion: Any, sample: Any) -> Any:
-    if criterion.ignore_prefix_size <= 0:
-        return sample
-    words = sample["target"][:, criterion.ignore_prefix_size :].ne(criterion.padding_idx)
-    return {**sample, "ntokens": words.sum()}
-
-
-@around(DynamicConv_scripatable, "forward")
-def normalize_whole_kernels(
-    forward: Function, self: Any, x: Tensor, incremental_state: Any = None, query: Any = None
-) -> Any:
-    """Normalize a decoder's kernels before they are cut, as in generation and in the paper.
-
-    fairseq trains and scores batches that are shorter than a kernel with other weights.
-    """
-    missing = self.kernel_size - len(x)
-    if incremental_state is not None or missing <= 0:
-        return forward(self, x, incremental_state, query)
-    longer = [t if t is None else F.pad(t, (0, 0, 0, 0, 0, missing)) for t in (x, query)]
-    return forward(self, longer[0], None, longer[1])[: len(x)]
 
 
 @around(Adafactor, "step")
