@@ -30,6 +30,7 @@ from fairseq_posattn.common.files import locked, unfinished_folder
 from fairseq_posattn.compat.patching import Function, around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.languages import code_of
+from fairseq_posattn.text.moses import Detokenizer
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import SPACE, split_marks, whole_words
 
@@ -252,7 +253,7 @@ def read_region_codes(self: Any, cfg: Any) -> None:
 
     source, target = (name and code_of(name) for name in (cfg.source_lang, cfg.target_lang))
     self.cfg = cfg
-    self.tok, self.detok = sacremoses.MosesTokenizer(source), sacremoses.MosesDetokenizer(target)
+    self.tok, self.detok = sacremoses.MosesTokenizer(source), Detokenizer(target)
 
 
 # --- from_pretrained: archives are unpacked safely, and plain text is translated ------------------

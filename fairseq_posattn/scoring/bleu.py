@@ -18,6 +18,7 @@ from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.rouge import UNICODE_WORD
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.languages import code_hint, code_of, is_language, tokenizer_of
+from fairseq_posattn.text.moses import Detokenizer
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -97,9 +98,7 @@ def looks_tokenized(lines: Sequence[str]) -> bool | None:
 
 
 def detokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    from sacremoses import MosesDetokenizer  # slow to import
-
-    detokenizer = MosesDetokenizer(lang=language)
+    detokenizer = Detokenizer(language)
     return [detokenizer.detokenize(line.split()) for line in lines]
 
 

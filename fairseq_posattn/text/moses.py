@@ -4,7 +4,7 @@ sacremoses agrees with ``tokenizer.perl``. Its normalizer agrees with ``normaliz
 if a line has its end, as here: one rule of the Perl script depends on it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import regex
@@ -18,6 +18,8 @@ WITHOUT_SPACES = (*languages.WITHOUT_SPACES, "ja", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 # A combining mark or a joiner within a word. Variation selectors belong to symbols.
 MARK_IN_WORD = regex.compile(r"(?V1)(?<=[\p{L}\p{M}])[[\p{M}\u200c\u200d]--[\ufe00-\ufe0f]]")
+# The space before marks of other scripts, such as ।, ؟ and ።; Moses joins those of Latin only.
+SPACE_BEFORE_MARK = regex.compile(r"(?V1) (?=[\p{Term}--\p{ASCII}]+(?: |$))")
 
 
 class Tokenizer:
@@ -51,6 +53,20 @@ class Tokenizer:
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
         return str(self.tokenizer.tokenize(line, return_str=True, **self.options))
+
+
+class Detokenizer:
+    """Moses detokenizer, which here joins marks of all scripts to the word before."""
+
+    def __init__(self, language: str) -> None:
+        from sacremoses import MosesDetokenizer  # slow to import
+
+        self.by_rules = MosesDetokenizer(languages.code_of(language))
+
+    def detokenize(self, tokens: Sequence[str], unescape: bool = True) -> str:
+        """Return running text; ``unescape`` is of Moses' escapes, such as ``&apos;``."""
+        line = self.by_rules.detokenize(tokens, unescape=unescape)
+        return str(SPACE_BEFORE_MARK.sub("", line))
 
 
 def rules_warning(language: str) -> str | None:

@@ -8,14 +8,12 @@ from contextlib import redirect_stderr
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import regex
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.text import gpt, manifest, moses, words
-from fairseq_posattn.text.languages import code_of
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.manifest import NAME, Manifest
 from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder, WordPieceEncoder
@@ -139,23 +137,23 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
     by_moses = rules.word_rule in moses.RULES
     if not by_moses and rules.subwords != "wordpiece":
         return str
-    from sacremoses import MosesDetokenizer
-
     if by_moses:
-        return partial(_join_tokens, MosesDetokenizer(code_of(language)))
+        return partial(_join_tokens, moses.Detokenizer(language))
     # WordPiece splits off punctuation, too; the manifest of summaries names no language. Moses
     # joins words of Chinese characters, and of Korean unless it is the language.
-    english, korean = MosesDetokenizer("en"), MosesDetokenizer("ko")
+    english, korean = moses.Detokenizer("en"), moses.Detokenizer("ko")
     # Without accents, syllables of Hangul and some vowel signs are in parts.
     form = "nfc" if rules.lower and not (rules.cased or rules.accents) else None
     return partial(_join_words, english, korean, form)
 
 
-def _join_tokens(detokenizer: Any, line: str) -> str:
-    return str(detokenizer.detokenize(line.split()))
+def _join_tokens(detokenizer: moses.Detokenizer, line: str) -> str:
+    return detokenizer.detokenize(line.split())
 
 
-def _join_words(english: Any, korean: Any, form: str | None, line: str) -> str:
+def _join_words(
+    english: moses.Detokenizer, korean: moses.Detokenizer, form: str | None, line: str
+) -> str:
     detokenizer = korean if HANGUL.search(line) else english
     return in_form(detokenizer.detokenize(line.split(), unescape=False), form)
 

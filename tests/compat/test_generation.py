@@ -120,7 +120,8 @@ def test_moses_reads_codes_with_regions():
     cfg = MosesTokenizerConfig(source_lang="fr_CA", target_lang="fr_CA", moses_no_dash_splits=True)
     tokenizer, text = MosesTokenizer(cfg), "L'eau, d'accord ?"
     assert tokenizer.encode(text) == RULES["moses-escaped"]("fr_CA")(text)
-    assert tokenizer.decode(tokenizer.encode(text)) == text
+    for line in (text, "क्या यह ठीक है। هل هذا صحيح، نعم؟"):
+        assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
 def test_unknown_words_are_replaced_by_aligned_words():

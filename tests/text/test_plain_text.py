@@ -10,7 +10,7 @@ from archive_files import lines, tree
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.text import manifest
+from fairseq_posattn.text import manifest, moses
 from fairseq_posattn.text.manifest import SIDES, Manifest
 from fairseq_posattn.text.plain_text import CODES, copy_companions, joiner, splitter
 from fairseq_posattn.text.subwords import learn_wordpiece, whole_words
@@ -53,6 +53,27 @@ def test_words_are_detokenized(multi30k):
     plain = lines(multi30k / "text/test.en")[3]
     assert join(plain) == 'a man sees "two" balls & laughs, in the metro-line no. 3.'
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
+
+
+MARKED = {
+    "hi": "यह ठीक है। हाँ, ठीक है।। (राम)",
+    "ar": "هل هذا صحيح؟ نعم، هذا صحيح؛ شكرا!",
+    "ur": "یہ کتاب ہے۔ کیا؟",
+    "hy": "Սա գիրք է։ Այո։",
+    "am": "ይህ መጽሐፍ ነው። አዎ፣ ነው።",
+    "my": "ဒါ စာအုပ် ဖြစ်သည်။",
+}
+
+
+@pytest.mark.parametrize("language", MARKED)
+@pytest.mark.parametrize("kind", [("moses-escaped",), ("spaces", False, "wordpiece")])
+def test_marks_of_other_scripts_join_their_words(language, kind):
+    tokens = moses.Tokenizer(language, keep_marks=True)(MARKED[language])
+    assert tokens != MARKED[language]
+    assert joiner(Manifest("own", "translation", *kind), language)(tokens) == MARKED[language]
+
+
+def test_word_pieces_are_joined():
     join = joiner(Manifest("own", "translation", "spaces", subwords="wordpiece"), "target")
     assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
 
