@@ -19,6 +19,8 @@ from fairseq.models import FairseqLanguageModel
 from fairseq.models.bart import BARTModel
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
+from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
+from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
@@ -157,6 +159,32 @@ def pad_as_the_source(
     positions = torch.arange(length, device=padding.device)[:, None] - is_padding.sum(dim=0)
     outputs = outputs.take_along_dim((positions % length)[..., None], dim=0)
     return outputs, hiddens, cells, is_padding
+
+
+@around(TransformerAlignModel, "__init__")
+def align_by_trained_heads(
+    init: Function, self: Any, encoder: Any, decoder: Any, args: Any
+) -> None:
+    """Return the weights of ``--alignment-layer`` and its heads from a search, too.
+
+    fairseq's search does not name them to the decoder, which returns the mean of its last layer.
+    """
+    init(self, encoder, decoder, args)
+    if args.alignment_layer < decoder.num_layers:
+        heads = {"alignment_layer": args.alignment_layer, "alignment_heads": args.alignment_heads}
+        decoder.forward = partial(decoder.forward, **heads)
+
+
+@around(NATransformerDecoder, "forward_copying_source")
+def copy_behind_padding(
+    copy: Function, self: Any, src_embeds: Tensor, src_masks: Tensor, tgt_masks: Tensor
+) -> Any:
+    """Copy the source's tokens (``--src-embedding-copy``), not the padding on their left."""
+    length = src_masks.size(1)
+    first = src_masks.int().argmax(dim=1, keepdim=True)
+    positions = (torch.arange(length, device=first.device) + first) % length
+    source = src_embeds.take_along_dim(positions[..., None], dim=1)
+    return copy(self, source, src_masks, tgt_masks)
 
 
 @around(generation_loop, "_main")

@@ -5,6 +5,9 @@ from typing import Any
 
 from fairseq.criterions import adaptive_loss
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment,
+)
 from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
     RdropLabelSmoothedCrossEntropyCriterion,
 )
@@ -32,6 +35,15 @@ def count_words_of_tails(forward: Function, self: Any, *args: Any, **kwargs: Any
         return forward(self, *args, **kwargs)
 
 
+@around(LabelSmoothedCrossEntropyCriterionWithAlignment, "build_criterion")
+def read_prefix_size(build: Function, cls: Any, cfg: Any, task: Any) -> Any:
+    """Read ``--ignore-prefix-size``, which fairseq accepts and ignores."""
+    criterion = build(cls, cfg, task)
+    criterion.ignore_prefix_size = cfg.ignore_prefix_size
+    return criterion
+
+
+@around(LabelSmoothedCrossEntropyCriterionWithAlignment, "forward")
 @around(LabelSmoothedCrossEntropyCriterion, "forward")
 def count_targets(
     forward: Function, self: Any, model: Any, sample: Any, *args: Any, **kwargs: Any

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +23,15 @@ from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from fairseq.models.bart import BARTModel
 from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
+from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
 from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuScorer
 from fairseq.search import DiverseBeamSearch, LengthConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
+from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.generation import translate_shard
@@ -225,21 +229,25 @@ def test_models_that_a_search_cannot_use_are_refused():
             SequenceGenerator([RefiningModel()], numbered, lm_model=language_model)
 
 
-@pytest.fixture
-def bart():
-    """Return a small BART, which reads its source, and the dictionary."""
+def build(kind, arch, *flags):
+    """Return a small model, which reads its source, and the dictionary."""
     dictionary = Dictionary()
     for word in "abcdefgh":
         dictionary.add_symbol(word)
     parser = options.get_training_parser("translation")
-    flags = [f"--{side}-{flag}" for side in ("encoder", "decoder") for flag in SMALL]
-    args = options.parse_args_and_arch(parser, ["data", "--arch", "bart_base", *flags])
+    sizes = [f"--{side}-{flag}" for side in ("encoder", "decoder") for flag in SMALL]
+    args = options.parse_args_and_arch(parser, ["data", "--arch", arch, *sizes, *flags])
     cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(0)
-    model = BARTModel.build_model(cfg.model, TranslationTask(cfg.task, dictionary, dictionary))
+    model = kind.build_model(cfg.model, TranslationTask(cfg.task, dictionary, dictionary))
     for weight in model.parameters():
         weight.data *= 3
     return model.eval(), dictionary
+
+
+@pytest.fixture
+def bart():
+    return build(BARTModel, "bart_base")
 
 
 def test_output_of_the_source_length_has_as_many_tokens(bart, restore):
@@ -282,6 +290,45 @@ def test_bart_reads_all_sources_after_a_search(bart, restore):
     restore(BARTModel, "forward")
     after, _ = model(source, lengths, source)
     assert not torch.allclose(after[1::2], before[1::2], atol=1e-3)
+
+
+def test_a_search_aligns_by_the_trained_heads(restore):
+    """The first head of the lower layer, not the mean of the upper layer's."""
+    source, lengths = torch.tensor([[4, 5, 6, 7, 8, 2], [PAD, 9, 4, 9, 5, 2]]), torch.tensor([6, 5])
+    heads = ("--decoder-layers=2", "--alignment-layer=0", "--alignment-heads=1")
+
+    def difference():
+        """Return that of a copy's weights in a search from those that the criterion trains."""
+        model, dictionary = build(TransformerAlignModel, "transformer_align", *heads)
+        generator = SequenceGenerator([deepcopy(model)], dictionary, beam_size=1, max_len_b=6)
+        sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+        differences = []
+        for row, (best,) in enumerate(generator.generate(None, sample)):
+            before = best["tokens"].roll(1)[None]  # the end begins it
+            _, trained = model(source[row, None], lengths[row, None], before)
+            differences.append((trained["attn"][0][0] - best["attention"].t()).abs().max())
+        return max(differences)
+
+    assert difference() < 1e-5
+    restore(TransformerAlignModel, "__init__")
+    assert difference() > 0.1
+
+
+def test_sources_are_copied_from_behind_their_padding(restore):
+    """``--src-embedding-copy``: a batch copies what each sentence does alone."""
+    long, short = torch.randn(5, 3), torch.randn(2, 3)
+    words = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]).bool()  # of the translations
+
+    def copied(source, is_word, words):
+        return NATransformerDecoder.forward_copying_source(None, source, is_word.bool(), words)
+
+    alone = copied(short[None], torch.ones(1, 2), words[1:, :3])
+    batch = torch.stack([long, F.pad(short, (0, 0, 3, 0), value=9.0)])
+    is_word = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 1, 1]])
+    assert copied(batch, is_word, words)[1, :3].equal(alone[0])
+    assert set(alone[0, :, 0].tolist()) == set(short[:, 0].tolist())
+    restore(NATransformerDecoder, "forward_copying_source")
+    assert copied(batch, is_word, words)[1, 0].eq(9.0).all()
 
 
 def test_an_lstm_pads_its_outputs_as_the_source(restore):

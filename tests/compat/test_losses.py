@@ -7,6 +7,9 @@ import pytest
 import torch
 from fairseq.criterions.adaptive_loss import AdaptiveLoss
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment,
+)
 from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
     RdropLabelSmoothedCrossEntropyCriterion,
 )
@@ -70,13 +73,24 @@ def mean_likelihood(start):
 
 
 @pytest.mark.parametrize(
-    "kind", [LabelSmoothedCrossEntropyCriterion, RdropLabelSmoothedCrossEntropyCriterion]
+    "kind",
+    [
+        LabelSmoothedCrossEntropyCriterion,
+        LabelSmoothedCrossEntropyCriterionWithAlignment,
+        RdropLabelSmoothedCrossEntropyCriterion,
+    ],
 )
 def test_an_ignored_prefix_is_not_counted(kind, restore):
-    criterion = kind(TASK, False, 0.1, ignore_prefix_size=1)
+    options = {"sentence_avg": False, "label_smoothing": 0.1, "alignment_lambda": 0.05}
+    cfg = SimpleNamespace(ignore_prefix_size=1, **options)
+    criterion = kind.build_criterion(cfg, TASK)
     _, size, logged = criterion(ConstantModel(), batch_of_targets())
     assert size == logged["ntokens"] == 4
-    torch.testing.assert_close(logged["nll_loss"] / logged["ntokens"], mean_likelihood(1))
+    likelihood = torch.as_tensor(logged["nll_loss"] / logged["ntokens"])
+    torch.testing.assert_close(likelihood, mean_likelihood(1))
+    restore(kind, "build_criterion")
+    stock = kind.build_criterion(cfg, TASK).ignore_prefix_size
+    assert stock == (0 if "Alignment" in kind.__name__ else 1)
     restore(kind, "forward")
     assert criterion(ConstantModel(), batch_of_targets())[1] == 6
 
