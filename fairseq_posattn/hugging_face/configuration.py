@@ -14,6 +14,7 @@ UNSUPPORTED = {
     "output_hidden_states": "a forward hook of a layer reads them",
     **dict.fromkeys(("inputs_embeds", "decoder_inputs_embeds"), "give tokens"),
     **dict.fromkeys(("position_ids", "decoder_attention_mask"), "leave it out"),
+    **dict.fromkeys(("head_mask", "decoder_head_mask", "cross_attn_head_mask"), "leave it out"),
 }
 
 

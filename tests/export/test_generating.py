@@ -143,6 +143,9 @@ def test_arguments_without_effect_are_refused(exported):
     start = torch.tensor([[2]])
     with pytest.raises(UsageError, match="inputs_embeds: "):
         model(**inputs, decoder_input_ids=start, inputs_embeds=torch.zeros(1, 6, 8))
+    for name in ("head_mask", "decoder_head_mask", "cross_attn_head_mask"):
+        with pytest.raises(UsageError, match=f"^{name}: "):
+            model(**inputs, decoder_input_ids=start, **{name: torch.zeros(2, 2)})
     model(**inputs, decoder_input_ids=start, output_attentions=False)
 
 
