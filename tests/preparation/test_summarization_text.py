@@ -1,6 +1,7 @@
 """Text of CNN/DailyMail and Gigaword, from their published layouts."""
 
 import io
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -116,6 +117,11 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
         table["id"] = list(map(summaries.story_name, rows))
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
     assert write(folder) == write(packed)
+    for version in ("1.0.0", "3.0.0"):
+        shutil.copytree(folder, tmp_path / "repository" / version)
+    earlier = tmp_path / "repository" / "1.0.0" / f"{name}.parquet"
+    parquet.write_table(pyarrow.table({"article": ["a"], "highlights": ["b"]}), earlier)
+    assert write(earlier.parents[1]) == write(packed)
 
     path = folder / "test-00000-of-00001.parquet"
     path.write_bytes(b"no parquet")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from posixpath import dirname
 from typing import IO
 
 from fairseq_posattn.common.errors import UsageError
@@ -132,10 +133,11 @@ class Stories:
 
 def find_parquet(archive: Archive) -> dict[str, list[str]]:
     """Return ``{split: files}``, or nothing; raise :exc:`UsageError` if some splits have none."""
-    files = {
-        split: sorted(fnmatch.filter(archive.names, f"*{shard}-*.parquet"))
-        for split, (shard, _) in SHARDS.items()
-    }
+    files = {}
+    for split, (shard, _) in SHARDS.items():
+        names = sorted(fnmatch.filter(archive.names, f"*{shard}-*.parquet"))
+        last = names and dirname(names[-1])  # a repository has folders of versions 1.0.0 to 3.0.0
+        files[split] = [name for name in names if dirname(name) == last]
     for split, (shard, shards) in SHARDS.items():
         if not files[split] and any(files.values()):
             raise UsageError(f"{archive.name}: holds no {shard}-00000-of-0000{shards}.parquet")
