@@ -112,7 +112,13 @@ def train(trainer, batches, update_freq=1):
 
 @pytest.mark.parametrize(
     ("flags", "update_freq"),
-    [((), 2), (("--sentence-avg",), 1), (("--bf16",), 1), (("--fp16",), 2)],
+    [
+        ((), 2),
+        (("--sentence-avg",), 1),
+        (("--ignore-prefix-size", "1"), 2),
+        (("--bf16",), 1),
+        (("--fp16",), 2),
+    ],
 )
 def test_training_by_graphs_equals_training_without(flags, update_freq, make_trainer, recorded):
     if flags == ("--fp16",):
