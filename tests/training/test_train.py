@@ -475,6 +475,20 @@ def test_interruption_stops_fairseq_train(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("kind", "flags", "references"),
+    [
+        ("relatedness", "--criterion sentence_classification", "label"),
+        ("relatedness", "--criterion sentence_prediction --regression-target", "score"),
+    ],
+)
+def test_predictions_are_scored_against_what_the_criterion_predicts(
+    make, kind, flags, references, tmp_path
+):
+    lines = train.following(Prepared(make(kind)), tmp_path, flags.split())
+    assert lines[1].endswith(f"text/test.{references}")
+
+
+@pytest.mark.parametrize(
     ("kind", "languages"),
     [
         *((kind, None) for kind in MANIFESTS),
@@ -487,7 +501,7 @@ def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkey
         (folder / f"test.{side}").touch()
         (folder / f"text/test.{side}").touch()
     (tmp_path / "saved").mkdir()
-    lines = train.following(Prepared(folder), tmp_path / "saved", "my plugin")
+    lines = train.following(Prepared(folder), tmp_path / "saved", ["--user-dir", "my plugin"])
     assert ("test.score" in lines[1]) == (kind in ("ratings", "relatedness"))
     parse, accepted = argparse.ArgumentParser.parse_args, []
 

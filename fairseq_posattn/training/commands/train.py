@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric"), unread):
         return status
     print("next:")
-    for line in following(prepared, save_dir, cli.value_of(extra, "--user-dir")):
+    for line in following(prepared, save_dir, extra):
         print(f"    {line}")
     return 0
 
@@ -374,10 +374,13 @@ posattn rank {model} --split test --scores {saved}/scores.tsv
 posattn score ranking --scores {saved}/scores.tsv""",
 }
 
+SCORED = ("rating_regression", "relatedness")  # criterions
 
-def following(prepared: Prepared, save_dir: Path, user_dir: str = "") -> list[str]:
-    """Return the commands that follow: use, score, curves, look."""
+
+def following(prepared: Prepared, save_dir: Path, extra: Sequence[str] = ()) -> list[str]:
+    """Return the commands that follow a training with ``extra`` flags: use, score, curves, look."""
     data, saved = shlex.quote(str(shown(prepared.folder))), shlex.quote(str(save_dir))
+    user_dir = cli.value_of(extra, "--user-dir")
     model = f"{saved} --user-dir {shlex.quote(user_dir)}" if user_dir else saved
     source, target = prepared.manifest.languages or ("", "")
     inputs = shlex.join(map(str, sorted((prepared.folder / "text").glob("test.input?"))))
@@ -388,7 +391,8 @@ def following(prepared: Prepared, save_dir: Path, user_dir: str = "") -> list[st
     if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
         command = "translate" if prepared.kind == "translation" else "summarize"
         lines = [f'echo "..." | posattn {command} {model}']
-    if prepared.kind == "classification" and prepared.metric != "accuracy":
+    criterion = cli.value_of(extra, "--criterion") or prepared.manifest.criterion
+    if criterion in SCORED or "--regression-target" in extra:
         lines[1] = lines[1].removesuffix("label") + "score"  # predictions are numbers
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
     if prepared.kind not in ("tagging", "recommendation"):  # their inputs are not sentences alone
