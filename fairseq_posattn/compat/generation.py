@@ -37,6 +37,7 @@ from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import SPACE, split_marks, whole_words
 
 logger = logging.getLogger(__name__)
+MARKED_TARGETS = ("translation_lev", "translation_multi_simple_epoch")  # tasks
 
 
 @instead(NGramRepeatBlock, "_no_repeat_ngram")
@@ -192,7 +193,8 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
 
     It ignores ``--sacrebleu``, too, although a warning advises it: that is ``--scoring sacrebleu``.
-    It divides by zero in a shard without a batch.
+    It divides by zero in a shard without a batch. Its BLEU of tokens counts the language's token of
+    each sentence, or the beginning that some tasks add, as a word.
     """
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
@@ -200,6 +202,8 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         distributed.distributed_rank = cfg.dataset.shard_id
     if cfg.generation.sacrebleu:
         cfg.scoring = "sacrebleu"
+    if cfg.common_eval.post_process is None and cfg.task._name in MARKED_TARGETS:
+        cfg.common_eval.post_process = "none"  # joins nothing, and scores what is printed
     try:
         return main(cfg, *args, **kwargs)
     except ZeroDivisionError:  # of the timer, which never ran

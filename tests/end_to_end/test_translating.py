@@ -136,6 +136,38 @@ def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
         by_fairseq(folder, user_dir, "generate", *flags, before=without)
 
 
+TASKS = {
+    "translation_lev": ["--arch", "levenshtein_transformer", "--criterion", "nat_loss"],
+    "translation_multi_simple_epoch": ["--arch", "posattn_transformer"],
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_bleu_counts_the_printed_words(task, corpus, user_dir, tmp_path):
+    """Not the beginning or the language's token, which is right in each sentence."""
+    common = ["--user-dir", user_dir, "--cpu", "--num-workers", "0", "--task", task]
+    if task == "translation_multi_simple_epoch":
+        common += ["--langs", "de,en", "--lang-pairs", "de-en", "--decoder-langtok"]
+    sizes = ["layers=1", "embed-dim=8", "ffn-embed-dim=8", "attention-heads=1"]
+    options = [f"--{side}-{size}" for side in ("encoder", "decoder") for size in sizes]
+    options += ["--optimizer", "adam", "--lr", "1e-3", "--max-update", "1", "--disable-validation"]
+    options += ["--max-tokens", "600", "--save-dir", tmp_path, *TASKS[task]]
+    forked_commands.output_of("train", corpus, *common, *options)
+    options = ["-s", "de", "-t", "en", "--path", tmp_path / "checkpoint_last.pt"]
+
+    def counts(**others):
+        """Return the numbers of references, of their words, and of those that BLEU counts."""
+        log = forked_commands.output_of("generate", corpus, *common, *options, **others)
+        words = [line.split("\t")[1].split() for line in log.splitlines() if line[:2] == "T-"]
+        return len(words), sum(map(len, words)), int(re.search(r"reflen=(\d+)", log)[1])
+
+    _, printed, counted = counts()
+    assert counted == printed
+    without = partial(forked_commands.leave_out, "translate_shard")
+    sentences, printed, counted = counts(before=without)
+    assert counted == printed + sentences
+
+
 def test_prefixes_are_those_of_fairseq_generate(folder, user_dir, generated, capsys):
     fairseqs = by_fairseq(folder, user_dir, "generate", "--prefix-size", "2")
     raw = folder / "raw/test_2016_flickr"
