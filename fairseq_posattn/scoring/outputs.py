@@ -8,17 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import regex
+
 from fairseq_posattn.common.errors import UsageError, counted
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.lines import file_lines, read_file
-from fairseq_posattn.text.plain_text import TO_NFC
+from fairseq_posattn.text.plain_text import TO_NFC, in_form
 from fairseq_posattn.text.subwords import SPACE, whole_words
 
 __all__ = ["Pairs", "from_files", "from_generated", "remove_marks", "warnings_of"]
 
 DATA = re.compile(r"\| ([^|]+) (\w+) \S+ (\d+) examples$")  # folder and split
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
+MARKED = regex.compile(r"\P{M}\p{M}*")  # a character and the marks on it
 GENERATED = re.compile(r"([STHD])-(\d+)\t(.*)")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
@@ -263,15 +266,30 @@ def replaced_by_nfkc(line: str) -> str | None:
 
 def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:
     """Yield a warning if hypotheses are in another Unicode form (NFC or NFD) than references."""
-    forms = [list(map(unicode_form, lines)) for lines in (hypotheses, references)]
-    both = zip(*forms, strict=True)
-    if differ := sum(None not in (form, other) and form != other for form, other in both):
+    both = list(map(unicode_forms, hypotheses, references))
+    if differ := sum(None not in pair and pair[0] != pair[1] for pair in both):
+        forms = list(zip(*both, strict=True))
         shares = [side.count("NFC") / sum(form is not None for form in side) for side in forms]
         yield (
             f"Unicode forms differ in {differ:,} of {len(hypotheses):,} lines: {shares[0]:.0%} of "
             f"the hypotheses with accents are composed (NFC), {shares[1]:.0%} of the references, "
             f"and equal words count as different; convert both files by {TO_NFC}"
         )
+
+
+def unicode_forms(*lines: str) -> list[str | None]:
+    """Return the form of two lines: NFC, NFD for all that is not, or None for either.
+
+    A line with the NFC of a letter in the other line is NFC: NFC and NFD have one order of marks,
+    such as shadda and fatha, and no letters such as U+0958.
+    """
+    forms = list(map(unicode_form, lines))
+    for side, other in enumerate(reversed(lines)):
+        if forms[side] is None and forms[1 - side] == "NFD":
+            letters = ((letter, in_form(letter, "nfc")) for letter in MARKED.findall(other))
+            if any(letter != new and new in lines[side] for letter, new in letters):
+                forms[side] = "NFC"
+    return forms
 
 
 def unicode_form(line: str) -> str | None:

@@ -227,6 +227,16 @@ def test_unicode_forms_are_compared():
     assert list(warnings_of(Pairs(["ascii"] * 5, nfd))) == []
 
 
+def test_letters_and_orders_of_marks_that_nfc_replaces_are_another_form():
+    typed = ["\u0958लम", "বা\u09dcি", "\u05e9\u05c1\u05b8", "د\u0651\u064e", "\uf900"]
+    nfc = [unicodedata.normalize("NFC", line) for line in typed]
+    for pairs, composed in ((Pairs(typed, nfc), "0%"), (Pairs(nfc, typed), "100%")):
+        (warning,) = warnings_of(pairs)
+        assert f"differ in 5 of 5 lines: {composed} of the hypotheses" in warning
+    for other in (typed, ["क", "ব", "\u05e9", "د\u0651", "\u4e00"]):
+        assert list(warnings_of(Pairs(typed, other))) == []
+
+
 def test_text_in_nfkc_beside_other_text_is_reported():
     wide, narrow = ["（１）", "か\u3099", "no\u00a0", "…"] * 5, ["(1)", "が", "no ", "..."] * 5
     hint = "10 of 20 references have compatible characters such as （, and no hypotheses do"
