@@ -37,11 +37,11 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     """Return indices of N tokens of the dictionary and their vectors ``[N, dim]`` in a text file.
 
     A line is a token and its numbers, separated by spaces. A first line of two numbers, as fairseq
-    requires and GloVe's files lack, is skipped.
+    requires and GloVe's files lack, is skipped. A token's first vector counts.
 
     Files that cannot be read, or have no vectors of this dimension and dictionary, are UsageErrors.
     """
-    option, rows, vectors = f"--encoder-embed-path {path}", [], []
+    option, vectors = f"--encoder-embed-path {path}", dict[int, numpy.ndarray]()
     try:
         for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
             token, *values = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
@@ -53,15 +53,15 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
                     raise UsageError(f"{option}: has vectors of {differ}")
                 if is_header:
                     continue
-            if token in dictionary.indices:
-                rows.append(dictionary.indices[token])
-                vectors.append(_parse_vector(f"{path}:{number}", values, dim))
+            row = dictionary.indices.get(token)
+            if row is not None and row not in vectors:
+                vectors[row] = _parse_vector(f"{path}:{number}", values, dim)
     except OSError as error:
         raise UsageError(f"{option}: cannot be read: {error.strerror}") from None
-    if not rows:
+    if not vectors:
         none = f"a vector for none of the dictionary's {len(dictionary)} symbols"
         raise UsageError(f"{option}: has {none}; give a file of the same language")
-    return rows, torch.from_numpy(numpy.stack(vectors))
+    return [*vectors], torch.from_numpy(numpy.stack([*vectors.values()]))
 
 
 def _parse_vector(location: str, values: list[str], dim: int) -> numpy.ndarray:

@@ -25,9 +25,9 @@ def embedding(tmp_path, text):
     return build(str(path))
 
 
-@pytest.mark.parametrize("text", [HEADER + VECTORS, VECTORS])
+@pytest.mark.parametrize("text", [HEADER + VECTORS, VECTORS, VECTORS + "word1 9 9\n"])
 def test_vectors_are_read_with_and_without_a_header(tmp_path, text):
-    """fairseq requires a header; GloVe has none."""
+    """fairseq requires a header; GloVe has none. A word's first vector counts."""
     torch.manual_seed(0)
     weight = embedding(tmp_path, text).weight.detach()
     words = dictionary()
