@@ -77,6 +77,7 @@ DECODED |= dict.fromkeys(("--num-shards", "--shard-id"), "--shards")
 # Those of data with labels alone.
 SELECTED = "the first of metrics, which selects checkpoints"
 BEST = dict.fromkeys(("--best-checkpoint-metric", "--maximize-best-checkpoint-metric"), SELECTED)
+OF_LABELS = BEST | {"--update-freq": "batch_size"}
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ def read(path: Path) -> Recipe:
     _check_metrics(source, _scores(_scoring(table, kind)) or table.metrics)
     if kind in LABELED and (table.metrics or ("",))[0].startswith(("valid_", *COSTS)):
         source.fail("metrics", f"{table.metrics[0]} selects no checkpoints; name a score before it")
-    _check_rows(source, GIVEN | BEST if kind in LABELED else GIVEN)
+    _check_rows(source, GIVEN | OF_LABELS if kind in LABELED else GIVEN)
     for name in (table.title, path.stem, *names, *table.rows):
         if not name.isprintable() or set(MARKUP) & set(name):
             wrong = f"{name!r} has one of {MARKUP} or an invisible sign; rename it"

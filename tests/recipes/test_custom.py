@@ -317,6 +317,13 @@ def test_random_word_vectors_are_reported_unless_others_are_named(folder, flag):
     assert lines == ([] if flag else [message])
 
 
+@pytest.mark.parametrize(("text", "key"), [(FILE, "batches"), (CLASSIFIERS, "batch_size")])
+def test_the_key_that_sets_a_flag_is_one_of_the_data(text, key):
+    with pytest.raises(UsageError, match=f"--update-freq is set by {key}; remove it here"):
+        plan_of(text.replace("--lr 1e-3", "--update-freq 2"))
+    plan_of(f"{text}{key}: 4\n")
+
+
 def test_models_are_tested_with_the_task_that_they_were_trained_for(folder):
     more = "--criterion relatedness --num-classes 5 --lr 1e-3"
     (run, _) = plan_of(CLASSIFIERS.replace("--lr 1e-3", more)).runs()
