@@ -22,6 +22,8 @@ from fairseq.models.nat import FairseqNATModel
 from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
 from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.scoring.bleu import SacrebleuScorer
+from fairseq.scoring.chrf import ChrFScorer
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
@@ -213,6 +215,17 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         subset = f"--gen-subset {cfg.dataset.gen_subset}"
         logger.warning("%s: no batch is left for this shard, whose output is empty", subset)
         return None
+
+
+@around(ChrFScorer, "add_string")
+@around(SacrebleuScorer, "add_string")
+def tell_unknown_words_apart(add_string: Function, self: Any, ref: str, pred: str) -> None:
+    """Let unknown words of a reference match nothing in ``--scoring sacrebleu`` and ``chrf``.
+
+    fairseq marks them ``<<unk>>``, and those of hypotheses ``<unk>``, for metrics of whole words:
+    these metrics split both marks, and find equal parts.
+    """
+    add_string(self, ref.replace("<<unk>>", "\ue000"), pred.replace("<unk>", "\ue001"))
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

@@ -3,6 +3,7 @@
 import inspect
 import io
 import os
+import re
 import shutil
 import sys
 import tarfile
@@ -27,7 +28,8 @@ from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecode
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.scoring.bleu import SacrebleuScorer
+from fairseq.scoring.bleu import SacrebleuConfig, SacrebleuScorer
+from fairseq.scoring.chrf import ChrFScorer
 from fairseq.search import DiverseBeamSearch, LengthConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
@@ -447,3 +449,16 @@ def test_sacrebleu_selects_the_scorer(has_flag):
     dictionary = Dictionary()
     main = partial(translate_shard, lambda cfg: scoring.build_scorer(cfg.scoring, dictionary))
     assert isinstance(main(cfg), SacrebleuScorer) == has_flag
+
+
+@pytest.mark.parametrize("kind", [SacrebleuScorer, ChrFScorer])
+def test_unknown_words_match_nothing(kind, restore):
+    def score(*words):
+        scorer = kind(SacrebleuConfig())
+        scorer.add_string(*(f"a man in {word} reads the {word} in a park" for word in words))
+        return float(re.search(r"= ([\d.]+)", scorer.result_string())[1])
+
+    apart = score("\N{SNOWMAN}", "\N{COMET}")
+    assert score("<<unk>>", "<unk>") == apart
+    restore(kind, "add_string")
+    assert score("<<unk>>", "<unk>") > apart + 1
