@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy
@@ -48,10 +47,19 @@ def tokenize_by_language(
     """Split the text of ``--eval-bleu`` by its language; fairseq takes 13a for all.
 
     If no hypothesis has a word, fairseq logs no BLEU, and a best checkpoint by it is a KeyError.
+    Its marks of unknown words would have equal characters.
     """
-    tokenizer = tokenizer_of(target_of(self))[0]
     # force: no warning about tokenized text.
-    by_language = partial(sacrebleu.corpus_bleu, tokenize=tokenizer, force=True)
+    options = {"tokenize": tokenizer_of(target_of(self))[0], "force": True}
+    corpus_bleu = sacrebleu.corpus_bleu
+
+    def by_language(hypotheses: list[str], references: list[list[str]], **others: Any) -> Any:
+        hypotheses = [text.replace("UNKNOWNTOKENINHYP", "\ue001") for text in hypotheses]
+        references = [
+            [text.replace("UNKNOWNTOKENINREF", "\ue000") for text in texts] for texts in references
+        ]
+        return corpus_bleu(hypotheses, references, **options | others)
+
     with replaced(sacrebleu, "corpus_bleu", by_language):
         bleu = inference_with_bleu(self, *args, **kwargs)
     bleu.totals[0] = max(bleu.totals[0], LEAST)

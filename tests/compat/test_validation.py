@@ -70,6 +70,13 @@ def test_the_language_tokenizes_as_in_scoring(task, restore):
     assert validate(task, pair) == 0
 
 
+def test_unknown_words_have_no_equal_characters(task):
+    """Thai is scored by characters."""
+    task.cfg.target_lang = "th"
+    apart = validate(task, ("a b c d e \N{SNOWMAN}", "a b c d e \N{COMET}"))
+    assert validate(task, ("a b c d e <unk>", "a b c d e <unk>")) == apart
+
+
 def test_the_perplexity_of_joined_subwords_is_that_of_words(monkeypatch, restore):
     words = Dictionary()
     tokens = words.encode_line("a@@ b@@ c d")  # with the end symbol: five tokens, three words
