@@ -133,11 +133,15 @@ def translator_of(
 
 
 def _check_members(trained: Sequence[TrainedModel]) -> None:
-    """Raise UsageError for other models, and for different dictionaries."""
+    """Raise UsageError for other models, and for different languages or dictionaries."""
     first = trained[0]
     for member in trained:
         if not member.translates:
             raise member.refusal("neither translates nor summarizes from left to right")
+        if member.languages != first.languages:  # both directions may have one dictionary
+            pair, expected = map("-".join, (member.languages, first.languages))
+            differs = f"is a model of {pair}, {first.path} of {expected}"
+            raise UsageError(f"{member.path}: {differs}; name models of the same languages")
         for side in ("source_dictionary", "target_dictionary"):
             if getattr(member.task, side) != getattr(first.task, side):
                 differs = f"its {side.replace('_', ' ')} differs from that of {first.path}"

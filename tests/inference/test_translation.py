@@ -360,6 +360,15 @@ def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
         load("0", "1")
 
 
+def test_ensembles_of_both_directions_are_refused(monkeypatch):
+    trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
+    cfg = trained[1].task.cfg  # a joined dictionary is that of both
+    cfg.source_lang, cfg.target_lang = cfg.target_lang, cfg.source_lang
+    monkeypatch.setattr(translation, "load_checkpoint", lambda path, data: trained[int(path)])
+    with pytest.raises(UsageError, match="is a model of en-de, .* of de-en; name models"):
+        load("0", "1")
+
+
 def test_models_with_another_search_are_refused(monkeypatch):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
     task, words = trained.task, trained.task.source_dictionary
