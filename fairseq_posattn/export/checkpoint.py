@@ -43,6 +43,7 @@ class Exported(NamedTuple):
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizer
     difference: float
+    predicts_numbers: bool = False  # one, or the mean of a distribution over them
 
 
 class Parts(NamedTuple):
@@ -132,7 +133,8 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, tokenizer, rules)
-    return Exported(loaded, tokenizer, difference)
+    predicts_numbers = bool(getattr(task.cfg, "regression_target", False))
+    return Exported(loaded, tokenizer, difference, predicts_numbers)
 
 
 def _classifier(trained: TrainedModel) -> Parts:

@@ -20,6 +20,7 @@ from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.labels import ROOT_OF_MEAN, label_of, numeric_scores
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group
+from fairseq_posattn.training.criterions.sentences import expected_score
 
 BATCH = 32
 Batches = list[tuple[list[int], dict[str, Tensor]]]
@@ -56,13 +57,13 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
     """Return the forms of a classifier by name, and their quality measure."""
     config: Any = exported.model.config
     known: dict[str, Any] = config.label2id or {}
-    names = [label_of(label) for label in labels or ()]
+    names, predicts_numbers = [label_of(label) for label in labels or ()], exported.predicts_numbers
     for label in names:
-        if config.num_labels > 1 and label not in known:
+        if not predicts_numbers and label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
     def quality(answers: list[Any]) -> str:
-        if config.num_labels == 1:
+        if predicts_numbers:
             scores = numeric_scores(answers, names)
             if not scores:
                 raise UsageError("--labels: must be a number a line, as the model's scores are")
@@ -71,8 +72,11 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
         return f"accuracy {sum(map(operator.eq, answers, right)) / len(right):.1%}"
 
     def answers(logits: Any) -> list[Any]:
-        best = logits.argmax(-1) if config.num_labels > 1 else logits[:, 0]
-        return list(best.tolist())
+        logits = torch.as_tensor(logits)  # ONNX gives arrays
+        if not predicts_numbers:
+            return list(logits.argmax(-1).tolist())
+        numbers = logits[:, 0] if config.num_labels == 1 else expected_score(logits.softmax(-1))
+        return list(numbers.tolist())
 
     def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[Any]:
         return answers(onnx.run(session, inputs.values()))

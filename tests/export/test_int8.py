@@ -34,13 +34,22 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     assert largest and max(largest) <= 64  # two products fit 16 bits
 
 
-def test_int8_of_scores_is_measured_by_their_errors(classifier, tmp_path):
-    flags = [*TINY_CLASSIFIER, "--criterion=rating_regression"]
-    path, _ = classifier("swem_classifier", *flags, classes=1)
+@pytest.mark.parametrize(
+    ("criterion", "classes", "task", "between"),
+    [
+        ("rating_regression", 1, "sentence_prediction", " "),
+        ("relatedness", 3, "sentence_pair_prediction", "\t"),
+    ],
+)
+def test_int8_of_scores_is_measured_by_their_errors(
+    criterion, classes, task, between, classifier, tmp_path
+):
+    flags = [*TINY_CLASSIFIER, f"--criterion={criterion}"]
+    path, _ = classifier("swem_classifier", *flags, task=task, classes=classes)
     exported = export(path, tmp_path / "out")
     onnx.write(exported.model, tmp_path / "out")
     onnx.quantise(tmp_path / "out")
-    lines = [f"word{n % 20} word{n % 7}" for n in range(40)]
+    lines = [f"word{n % 20}{between}word{n % 7}" for n in range(40)]
     scores = [str(result.score) for result in prediction.load(path)(lines)]
     said = int8.compare(exported, tmp_path / "out", lines, scores)
     assert said[0].startswith("PyTorch: RMSE 0.0000, differs by at most 0, ")
