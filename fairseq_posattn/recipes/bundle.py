@@ -198,7 +198,9 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
         command = score_lead(scoring, int(settings["lead"]), source, target)
     elif (run / OUTPUT).exists():
         subwords = value_of(str(settings["generate"]).split(), "--remove-bpe")
-        command = score_generated(scoring, run, texts[-1] if texts else None, subwords)
+        *sources, target = texts or [None]
+        source = sources[0] if sources and "--by-length" in scoring else None
+        command = score_generated(scoring, run, subwords, target, source)
     elif (run / RANKING).exists():
         command = [*SCORE_RANKING, "--scores", str(run / RANKING)]
     elif (run / PREDICTIONS).exists():

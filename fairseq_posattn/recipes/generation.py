@@ -47,6 +47,8 @@ class GenerationPlan(Plan):
         data = options.root / "data-bin" / (settings.folder or settings.corpus)
         super().__init__(recipe, options, settings.regime, generated, data)
         described = read_manifest(self.data)
+        # Sources of summaries are generated from, and shown, only to --max-pieces.
+        self._is_cut = bool(described and described.longest)
         subwords = described.subwords if described else "subword_nmt" if options.tiny else None
         settings = replace(settings, subwords=subwords or settings.subwords)
         if options.tiny:
@@ -69,6 +71,12 @@ class GenerationPlan(Plan):
     def _text(self, side: str) -> Path:
         """Return the test set's text in whole words, which is optional beside binarized data."""
         return self.data / "text" / f"test.{side}"
+
+    def _sources(self) -> Path | None:
+        """Return the whole texts that ranges of lengths need, if the output has them cut."""
+        is_read = self._is_cut and "--by-length" in self._settings.scoring
+        text = self._text(self._settings.source)
+        return text if is_read and text.exists() else None
 
     def _has_references(self) -> bool:
         return self.options.dry_run or self._text(self._settings.target).exists()
@@ -101,8 +109,8 @@ class GenerationPlan(Plan):
         return [self.data]
 
     def texts(self) -> list[Path]:
-        has_lead = any(row.lead for row in self.recipe.rows)
-        texts = map(self._text, self._sides[0 if has_lead else 1 :])
+        has_source = any(row.lead for row in self.recipe.rows) or self._sources() is not None
+        texts = map(self._text, self._sides[0 if has_source else 1 :])
         return [text for text in texts if text.exists()]
 
     def _missing(self) -> str | None:
@@ -215,7 +223,8 @@ class GenerationPlan(Plan):
         generate += ["--results-path", str(folder), "--log-format", "simple", "--log-interval", "1"]
         # Binarized references may be truncated, and have <<unk>> for unknown words.
         references = self._text(settings.target) if self._has_references() else None
-        score = score_generated(settings.scoring, folder, references, settings.subwords)
+        texts = references, self._sources()
+        score = score_generated(settings.scoring, folder, settings.subwords, *texts)
         log, scored = folder / "generate.log", folder / "score.json"
         steps.append(Step("generate", tuple(generate), log=log, needs=checkpoint))
         steps.append(Step("score", tuple(score), output=scored))
@@ -255,13 +264,15 @@ def _scorer(scoring: str) -> list[str]:
 
 
 def score_generated(
-    scoring: str, folder: Path, references: Path | None, subwords: str
+    scoring: str, folder: Path, subwords: str, references: Path | None, sources: Path | None
 ) -> list[str]:
     """Return the command that scores the output of fairseq-generate in a folder."""
     command = [*_scorer(scoring), "--generated", str(folder / OUTPUT)]
     command += ["--statistics", str(folder / STATISTICS)]
     if references:
         command += ["--references", str(references)]
+    if sources:
+        command += ["--sources", str(sources)]
     if subwords == "wordpiece":  # split at punctuation, as the hypotheses are
         command += ["--remove-bpe", subwords]
     return command

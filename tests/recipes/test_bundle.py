@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from fairseq_posattn.recipes.bundle import verify, write_bundle
 from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
 from fairseq_posattn.recipes.generation import SCORING
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.processes import capture
+from fairseq_posattn.recipes.results import scores_in
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.scoring.labels import macro_f1
 from fairseq_posattn.text.manifest import Manifest, write
@@ -61,7 +64,8 @@ def bundled(kind, fill):
 
 
 def write_table(path, kind, fill, more=""):
-    arch = "transformer_iwslt_de_en" if kind is PAIRS else "transformer_classifier"
+    is_pairs = kind["task"] == PAIRS["task"]
+    arch = "transformer_iwslt_de_en" if is_pairs else "transformer_classifier"
     Path("own.yaml").write_text(FILE.format(arch, arch) + more)
     write("data", Manifest("own", **kind))
     plan = make_plan(find("own.yaml"), ["--seeds", "2", "--cpu"], "own.yaml", Path())
@@ -173,6 +177,28 @@ def test_true_numbers_hold(capsys, kind, fill):
     metric = kind["metric"]
     for line in (f"A, seed2: {metric} ", f"A: {metric}, p ", f"A: {metric}, p_benjamini_hochberg "):
         assert f"holds: {line}" in printed
+
+
+def test_ranges_of_lengths_are_of_whole_texts(capsys):
+    """The output has the first words of longer ones."""
+    summaries = {**PAIRS, "metric": "rouge1", "languages": ("source", "target"), "longest": 1}
+    texts = {"source": ["x"] * 2 + ["x y z"] * 6, "target": REFERENCES}
+    for side, lines in texts.items():
+        Path(f"data/text/test.{side}").write_text("".join(f"{line}\n" for line in lines))
+
+    def fill(run, number):
+        lines = [f"S-{index}\tx\nH-{index}\t-1\t{WORDS[index]}\n" for index in range(8)]
+        (run.folder / "generate-test.txt").write_text("".join(lines))
+        scored = json.loads(capture(run.steps[-1].command).stdout)
+        ranges = [part["sentences"] for part in scored["by_length"]["buckets"]]
+        assert ranges == [2, 6]
+        result(run, scores_in(scored), counts=scored["counts"])
+
+    more = "scoring: rouge --by-length 2\nmetrics: [rouge1 0 to 2]\n"
+    write_table(Path("table.tar.gz"), summaries, fill, more)
+    shutil.rmtree("data")
+    assert main(["--verify", "table.tar.gz"]) == 0
+    assert "holds: A, seed2: rouge1 0 to 2 " in capsys.readouterr().out
 
 
 def test_large_numbers_hold_which_logs_have_with_six_digits(capsys):
