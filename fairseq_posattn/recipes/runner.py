@@ -91,6 +91,7 @@ class Runner:
             if any(step.name == "train" for step in steps) and not (run.folder / LAST).exists():
                 self._continue_shorter(name, run)
             for step in steps:
+                run.require_same_data()
                 run.require_same_code()
                 if step.needs is not None and not step.needs.exists():
                     before = "train,average" if step.needs.name == "average.pt" else "train"

@@ -189,6 +189,18 @@ def test_code_that_changes_while_a_recipe_runs_is_refused(run, tmp_path):
     assert train.done.exists() and not scored.exists()
 
 
+def test_data_that_changes_while_a_recipe_runs_is_refused(run, tmp_path):
+    """Another test set, for example, with the same words."""
+    data = str(tmp_path / "data/fold0/input0/test.idx")
+    changes = ("python", "-c", f"open({data!r}, 'w').write('other')")
+    train = Step("train", changes, run.folder / "log", done=run.folder / "trained")
+    scored = run.folder / "score.txt"
+    score = Step("average", ("python", "-c", f"open({str(scored)!r}, 'w')"), run.folder / "log")
+    with pytest.raises(UsageError, match="was trained on other data than .* has now"):
+        Runner("table", (), False, {}).run_all([replace(run, steps=(train, score))], [{}])
+    assert train.done.exists() and not scored.exists()
+
+
 def test_an_error_of_the_program_ends_all_runs(run, tmp_path, monkeypatch):
     started, finished = tmp_path / "started", tmp_path / "finished"
     waits = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.01)"
