@@ -198,9 +198,9 @@ def _recompute(run: Path, settings: Mapping[str, Any], folder: Path) -> Mapping[
         command = score_lead(scoring, int(settings["lead"]), source, target)
     elif (run / OUTPUT).exists():
         subwords = value_of(str(settings["generate"]).split(), "--remove-bpe")
-        *sources, target = texts or [None]
-        source = sources[0] if sources and "--by-length" in scoring else None
-        command = score_generated(scoring, run, subwords, target, source)
+        references = texts[-1] if texts else None
+        sources = texts[0] if texts[1:] and "--by-length" in scoring else None
+        command = score_generated(scoring, run, subwords, references, sources)
     elif (run / RANKING).exists():
         command = [*SCORE_RANKING, "--scores", str(run / RANKING)]
     elif (run / PREDICTIONS).exists():
