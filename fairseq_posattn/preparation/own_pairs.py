@@ -309,8 +309,9 @@ def write_pairs(
         for side in () if form else sides:
             if counts[side]:
                 share = counts[side] / max(writer.count, 1)
+                lines = f"{counts[side]:,} of {writer.count:,} lines of {side} ({share:.1%})"
                 say(
-                    f"warning: {split}: {counts[side]:,} lines of {side} ({share:.1%}) are not in "
+                    f"warning: {split}: {lines} are not in "
                     "Unicode's composed form, NFC; equal text in two forms is different text to a "
                     f"model and to scores{to_nfc}"
                 )
