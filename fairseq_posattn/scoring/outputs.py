@@ -194,13 +194,19 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
     kind = find_marks(lines, prepared) if marks == "auto" else marks
     if kind == "sentencepiece" and not any(SPACE in line for line in lines):
         kind = "none"  # plain text, such as references beside subwords
-    words = [whole_words(line, kind) for line in lines]
-    if kind == "wordpiece":
-        from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import
+    if kind != "wordpiece":
+        return [whole_words(line, kind) for line in lines]
+    from tokenizers.pre_tokenizers import BertPreTokenizer  # slow to import
 
-        split = BertPreTokenizer().pre_tokenize_str
-        words = [" ".join(part for part, _ in split(line)) for line in words]
-    return words
+    split = BertPreTokenizer().pre_tokenize_str
+
+    def parts(line: str) -> list[str]:
+        return [part for part, _ in split(line)]
+
+    # Only subwords are split at punctuation before. Gigaword's text has numbers such as "##th".
+    bare = (f" {line}".replace(" ##", " ").replace(UNKNOWN, "") for line in lines)
+    is_plain = any(parts(line) != line.split() for line in bare)
+    return [" ".join(parts(line if is_plain else whole_words(line, kind))) for line in lines]
 
 
 def by_wordpiece(pairs: Pairs) -> Pairs:

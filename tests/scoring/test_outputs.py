@@ -144,6 +144,16 @@ def test_marks_of_another_preparation_are_text():
     # auto leaves WordPieces, since digits of Gigaword look alike.
     lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
     assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
+
+
+def test_numbers_of_plain_text_are_no_marks_of_wordpiece():
+    """Gigaword's titles have "##" for digits, before letters, too."""
+    lines = ["for its ##th anniversary", "u.s. troops , ## dead"]
+    parted = ["for its # # th anniversary", "u . s . troops , # # dead"]
+    assert remove_marks(lines, "wordpiece") == parted
+    assert remove_marks(parted, "wordpiece") == parted
+    subwords = ["<unk> ann ##iversary", "u . s . troops"]
+    assert remove_marks(subwords, "wordpiece")[0] == "< unk > anniversary"
     assert remove_marks(lines) == lines
 
 
