@@ -144,6 +144,7 @@ def test_marks_of_another_preparation_are_text():
     # auto leaves WordPieces, since digits of Gigaword look alike.
     lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
     assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
+    assert remove_marks(lines) == lines
 
 
 def test_numbers_of_plain_text_are_no_marks_of_wordpiece():
@@ -154,7 +155,6 @@ def test_numbers_of_plain_text_are_no_marks_of_wordpiece():
     assert remove_marks(parted, "wordpiece") == parted
     subwords = ["<unk> ann ##iversary", "u . s . troops"]
     assert remove_marks(subwords, "wordpiece")[0] == "< unk > anniversary"
-    assert remove_marks(lines) == lines
 
 
 def test_marks_of_one_side_of_generated_text_are_those_of_both(write):

@@ -519,3 +519,11 @@ def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkey
     assert len(accepted) == len(commands) >= 2
     custom = [args.user_dir for args in accepted if getattr(args, "data", args) is None]
     assert {*custom} == {"my plugin"}
+
+
+@pytest.mark.parametrize("subwords", ["wordpiece", "sentencepiece"])
+def test_summaries_with_marks_at_words_are_scored_by_sentences(make, subwords, tmp_path):
+    folder = make("summarization", subwords=subwords)
+    (folder / "test.source").touch()
+    score = train.following(Prepared(folder), tmp_path)[1]
+    assert score.endswith(" --remove-bpe wordpiece") == (subwords == "wordpiece")

@@ -361,7 +361,7 @@ posattn score bleu --hypotheses {saved}/test.{target} --references {data}/test.{
 {language}""",
     "summarization": """\
 posattn summarize {model} --input {data}/test.source --output {saved}/test.target
-posattn score rouge --hypotheses {saved}/test.target --references {data}/test.target""",
+posattn score rouge --hypotheses {saved}/test.target --references {data}/test.target{split}""",
     "classification": """\
 paste {inputs} | posattn predict {model} --tokenizer none --output {saved}/test.predicted
 posattn score labels --predictions {saved}/test.predicted --references {data}/text/test.label""",
@@ -387,6 +387,9 @@ def following(prepared: Prepared, save_dir: Path, extra: Sequence[str] = ()) -> 
     names = {"data": data, "saved": saved, "source": source, "target": target, "inputs": inputs}
     names["model"] = model
     names["language"] = f" --language {target}" if is_language(target) else ""
+    # Marks are at words in its summaries, where ROUGE sees no ends of sentences.
+    is_split = prepared.manifest.subwords == "wordpiece"
+    names["split"] = " --remove-bpe wordpiece" if is_split else ""
     lines = FOLLOWING[prepared.kind].format(**names).splitlines()
     if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
         command = "translate" if prepared.kind == "translation" else "summarize"
