@@ -105,6 +105,12 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--amp" + NEEDS_GPU
     if s.write_checkpoints_asynchronously and not find_spec("iopath"):
         yield "--write-checkpoints-asynchronously: it needs the package iopath; leave it out"
+    keeps_float32 = (s.fp16 or s.bf16) and not (s.memory_efficient_fp16 or s.memory_efficient_bf16)
+    if s.quant_noise_pq and not keeps_float32:
+        why = (
+            "fairseq sets blocks of the weights to 0, and restores them with --fp16 or --bf16 alone"
+        )
+        yield f"--quant-noise-pq {s.quant_noise_pq}: {why}; give one of these, or leave it out"
     processes = os.environ.get("WORLD_SIZE", "1")
     if s.distributed_world_size == 1 and processes != "1":
         alone = "each process of torchrun would train alone and write the same files"

@@ -51,6 +51,7 @@ def metric(name, **others):
         (TRAIN | OURS, {"task": "denoising"}),
         (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
         (TRAIN, {"attention_impl": "sdpa"}),
+        (TRAIN, {"quant_noise_pq": 0.1, "bf16": True}),
         (TRAIN, {"adaptive_softmax_cutoff": "10000,50000"}),  # a default of fairseq's LSTMs
         (TRAIN, BLEU | {"eval_bleu_remove_bpe": "wordpiece", "eval_bleu_detok": "space"}),
         (TRAIN, {"adam_betas": "(0.9, 0.98)"}),
@@ -113,6 +114,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
         *((named, SOURCES, "--mtsa-source key: .* has no keys; give") for named in (CLASSIFY, TAG)),
+        (TRAIN, {"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: fair"),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
         (TRAIN, {"keep_interval_updates_pattern": 0}, "-pattern 0: it must be 1 or more, or -1"),
