@@ -173,7 +173,7 @@ def align_by_trained_heads(
     fairseq's search does not name them to the decoder, which returns the mean of its last layer.
     """
     init(self, encoder, decoder, args)
-    if args.alignment_layer < decoder.num_layers:
+    if args.alignment_layer in range(decoder.num_layers):
         heads = {"alignment_layer": args.alignment_layer, "alignment_heads": args.alignment_heads}
         decoder.forward = partial(decoder.forward, **heads)
 
@@ -296,9 +296,9 @@ def read_region_codes(self: Any, cfg: Any) -> None:
     """Take Moses' rules of fr for fr_CA, as ``posattn prepare``; fairseq takes those of English."""
     import sacremoses
 
-    source, target = (name and code_of(name) for name in (cfg.source_lang, cfg.target_lang))
     self.cfg = cfg
-    self.tok, self.detok = sacremoses.MosesTokenizer(source), Detokenizer(target)
+    self.tok = sacremoses.MosesTokenizer(code_of(cfg.source_lang))
+    self.detok = Detokenizer(cfg.target_lang)
 
 
 # --- from_pretrained: archives are unpacked safely, and plain text is translated ------------------

@@ -316,6 +316,19 @@ def test_a_search_aligns_by_the_trained_heads(restore):
     assert difference() > 0.1
 
 
+@pytest.mark.parametrize("layer", ["-1", "2"])
+def test_a_search_without_a_trained_layer_aligns_by_the_last(layer):
+    model, dictionary = build(
+        TransformerAlignModel,
+        "transformer_align",
+        "--decoder-layers=2",
+        f"--alignment-layer={layer}",
+    )
+    source = {"src_tokens": torch.tensor([[4, 5, 2]]), "src_lengths": torch.tensor([3])}
+    ((best,),) = SequenceGenerator([model], dictionary, 1).generate(None, {"net_input": source})
+    assert best["attention"].shape == (3, len(best["tokens"]))
+
+
 def test_sources_are_copied_from_behind_their_padding(restore):
     """``--src-embedding-copy``: a batch copies what each sentence does alone."""
     long, short = torch.randn(5, 3), torch.randn(2, 3)
