@@ -19,7 +19,7 @@ LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer w
 # A combining mark or a joiner within a word. Variation selectors belong to symbols.
 MARK_IN_WORD = regex.compile(r"(?V1)(?<=[\p{L}\p{M}])[[\p{M}\u200c\u200d]--[\ufe00-\ufe0f]]")
 # The space before marks of other scripts, such as ।, ؟ and ።; Moses joins those of Latin only.
-SPACE_BEFORE_MARK = regex.compile(r"(?V1) (?=[\p{Term}--\p{ASCII}]+(?: |$))")
+SPACE_BEFORE_MARK = regex.compile(r"(?V1) (?=[\p{Term}--\p{ASCII}]\p{P}*(?: |$))")
 
 
 class Tokenizer:
