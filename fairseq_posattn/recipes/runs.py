@@ -112,7 +112,8 @@ class Run:
     def _fingerprint(self, most: int = LARGEST, kinds: Sequence[str] = KINDS) -> str:
         """Return a hash of the dictionaries, and of other files' names, sizes and first bytes."""
         data = Path(self.values["data"])
-        files = [path for kind in kinds for path in data.rglob(kind)]
+        paths = (path for kind in kinds for path in data.rglob(kind))
+        files = [path for path in paths if not _is_in_run(path)]
         files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
         return digest_of(files, data, most)
 
@@ -125,6 +126,11 @@ class Run:
             if lines == settings and shorter < length and self.has_same_data(path.parent):
                 runs.append((shorter, path.parent))
         return sorted(runs)
+
+
+def _is_in_run(path: Path) -> bool:
+    """Return whether a dictionary is the copy in a run's folder, which may be in that of data."""
+    return any((folder / FINGERPRINT).exists() for folder in (path.parent, path.parent.parent))
 
 
 def code_in(folder: str) -> str:

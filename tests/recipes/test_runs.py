@@ -72,6 +72,18 @@ def test_replaced_data_is_detected(run, tmp_path, name, text, same):
         run.require_same_data()
 
 
+def test_runs_in_the_folder_of_their_data_do_not_change_it(run, tmp_path):
+    """Training copies dictionaries beside checkpoints."""
+    runs = [replace(run, folder=tmp_path / f"data/fold0/runs/{name}/seed1") for name in "AB"]
+    for each in runs:
+        (each.folder / "input0").mkdir(parents=True)
+        each.start()
+        for name in ("dict.de.txt", "input0/dict.txt"):
+            (each.folder / name).write_text("dog 2")
+    for each in runs:
+        each.require_same_data()
+
+
 def test_changed_scores_of_regression_are_detected(run, tmp_path):
     scores = tmp_path / "data/fold0/label/train.label"
     scores.parent.mkdir()
