@@ -24,6 +24,7 @@ from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuScorer
 from fairseq.scoring.chrf import ChrFScorer
+from fairseq.scoring.wer import WerScorer
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
@@ -219,8 +220,9 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
 
 @around(ChrFScorer, "add_string")
 @around(SacrebleuScorer, "add_string")
+@around(WerScorer, "add_string")
 def tell_unknown_words_apart(add_string: Function, self: Any, ref: str, pred: str) -> None:
-    """Let unknown words of a reference match nothing in ``--scoring sacrebleu`` and ``chrf``.
+    """Let unknown words of a reference match nothing in ``--scoring sacrebleu``, ``chrf``, ``wer``.
 
     fairseq marks them ``<<unk>>``, and those of hypotheses ``<unk>``, for metrics of whole words:
     these metrics split both marks, and find equal parts.

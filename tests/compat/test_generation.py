@@ -11,6 +11,7 @@ import tempfile
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,6 +31,7 @@ from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuConfig, SacrebleuScorer
 from fairseq.scoring.chrf import ChrFScorer
+from fairseq.scoring.wer import WerScorer, WerScorerConfig
 from fairseq.search import DiverseBeamSearch, LengthConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
@@ -475,3 +477,18 @@ def test_unknown_words_match_nothing(kind, restore):
     assert score("<<unk>>", "<unk>") == apart
     restore(kind, "add_string")
     assert score("<<unk>>", "<unk>") > apart + 1
+
+
+def test_unknown_words_are_errors_of_words(monkeypatch, restore):
+    """``--wer-tokenizer`` splits the marks, too."""
+    distance = SimpleNamespace(eval=lambda *words: len(set.symmetric_difference(*map(set, words))))
+    monkeypatch.setitem(sys.modules, "editdistance", distance)
+
+    def score():
+        scorer = WerScorer(WerScorerConfig(wer_tokenizer="13a"))
+        scorer.add_string("a <<unk>>", "a <unk>")
+        return scorer.score()
+
+    assert score() == 100  # two signs differ, of two words
+    restore(WerScorer, "add_string")
+    assert score() == 0
