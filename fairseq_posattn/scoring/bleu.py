@@ -31,7 +31,7 @@ FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", COMPOUNDS)
 TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
 ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|bar|bra|ket|#91|#93|#124);")
-MARKS = frozenset(".,。、，")
+MARKS = frozenset(".,。、，،۔።")
 SCRIPTS = {"TIBETAN": "bo", "KHMER": "km", "LAO": "lo", "MYANMAR": "my", "THAI": "th", "YI": "ii"}
 
 

@@ -74,9 +74,10 @@ def test_tokens_are_detected():
     assert looks_tokenized(["no stops at all", ""]) is None
     assert looks_tokenized(["a&amp;b", *["no stops at all"] * 23]) is None
     tokens = (["it &apos;s well @-@ known", "no"], ["Mr. Smith came , and went ."], ["这 是 。"])
+    tokens += ["یہ کتاب ہے ۔"], ["نعم ، هذا صحيح"], ["ይህ ነው ።"]
     assert all(map(looks_tokenized, (TOKENIZED.references, *tokens)))
-    running = map(looks_tokenized, (RUNNING.references, ["これはペンです。"]))
-    assert list(running) == [False, False]
+    running = map(looks_tokenized, (RUNNING.references, ["これはペンです。"], ["یہ کتاب ہے۔"]))
+    assert list(running) == [False, False, False]
 
 
 def test_each_side_is_detected_separately():
