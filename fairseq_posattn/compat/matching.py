@@ -34,6 +34,9 @@ STRUCTURE = (
     *("*learned_pos", "*normalize_before", "layernorm_embedding"),
 )
 
+# Options of a task that add tokens to each text. Most commands do not read them from a checkpoint.
+FIRST_TOKENS = {"add_bos_token", "encoder_langtok", "decoder_langtok", "lang_tok_style"}
+
 
 def free_options(arch: str | None) -> set[str]:
     """Return the options of an architecture that do not change a trained model's result."""
@@ -138,7 +141,7 @@ def report_difference_in_use(
 ) -> Any:
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
-        return load(filenames, overrides, task, *args)
+        loaded = load(filenames, overrides, task, *args)
     except RuntimeError as error:
         if "Error(s) in loading state_dict" not in str(error):
             raise
@@ -148,6 +151,14 @@ def report_difference_in_use(
         settings = overrides or {} if task is None else task.cfg
         what = describe_difference(filenames[0], str(error), settings, overrides or {})
         raise UsageError(f"{filenames[0]} {what}") from None
+    if task is not None:
+        before = _settings(loaded[1].task, "task")
+        now = _settings(getattr(task, "cfg", None) or getattr(task, "args", {}), "task")
+        for name in FIRST_TOKENS & before.keys() & now.keys():
+            if before[name] != now[name]:
+                trained = f"was trained with {flag(name)} {before[name]}, not {now[name]}"
+                logger.warning(f"{filenames[0]} {trained}: it reads other tokens than in training")
+    return loaded
 
 
 def describe_difference(filename: str, error: str, task: Any, model: Any) -> str:

@@ -17,7 +17,11 @@ from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.matching import file_to_train_on, report_difference_in_training
+from fairseq_posattn.compat.matching import (
+    file_to_train_on,
+    report_difference_in_training,
+    report_difference_in_use,
+)
 from fairseq_posattn.model.multihead import OutputLinear
 
 # It has attention_dropout 0.1 and dropout 0.3; the model without a preset has 0 and 0.1.
@@ -186,3 +190,22 @@ def test_another_optimizer_is_reported_with_what_helps():
     message = "^old.pt cannot .* give --finetune-from-model and an empty --save-dir$"
     with pytest.raises(UsageError, match=message), report_difference_in_training(None, "old.pt"):
         raise AssertionError("Optimizer does not match")
+
+
+def test_tokens_that_the_task_of_a_command_leaves_out_are_reported(caplog):
+    caplog.set_level("WARNING")
+    trained = SimpleNamespace(task={"_name": "language_modeling", "add_bos_token": True})
+
+    def warnings(task):
+        caplog.clear()
+        loaded = ([], trained, task)
+        assert report_difference_in_use(lambda *_: loaded, ["model.pt"], None, task) is loaded
+        return caplog.messages
+
+    assert not warnings(None)
+    assert not warnings(SimpleNamespace(cfg={"add_bos_token": True}))
+    old_task = SimpleNamespace(cfg=None, args=argparse.Namespace(add_bos_token=False))
+    (message,) = warnings(old_task)
+    assert message.startswith("model.pt was trained with --add-bos-token True, not False:")
+    old_task.args.add_bos_token = True
+    assert not warnings(old_task)
