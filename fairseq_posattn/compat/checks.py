@@ -116,6 +116,10 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         alone = "each process of torchrun would train alone and write the same files"
         fix = "start examples/distributed/torchrun.sh instead, or unset the variable"
         yield f"WORLD_SIZE={processes}: {alone}; {fix}"
+    if s.task in ("denoising", "multilingual_denoising") and s.permute:
+        yield "--permute: fairseq never reads it; leave it out"
+    if s.task == "denoising" and (s.permute_sentences or 0) > 0 and s.bpe != "gpt2":
+        yield "--permute-sentences: sentences are found with --bpe gpt2 alone; leave it out"
     yield from lines_of("mistakes", s)
 
 

@@ -49,6 +49,8 @@ def metric(name, **others):
         (TRAIN, {"decoder_embed_dim": 4}),
         (TRAIN | OURS, {"task": "translation_multi_simple_epoch"}),
         (TRAIN | OURS, {"task": "denoising"}),
+        (STOCK, {"task": "denoising", "permute_sentences": 1, "bpe": "gpt2"}),
+        (STOCK, {"task": "multilingual_denoising", "permute_sentences": 1.0, "permute": 0.0}),
         (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
         (TRAIN, {"attention_impl": "sdpa"}),
         (TRAIN, {"quant_noise_pq": 0.1, "bf16": True}),
@@ -133,6 +135,8 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
             (TRAIN | OURS, {"task": task}, "--arch .*: it needs --task translation or")
             for task in ("sentence_prediction", "multilingual_translation", "translation_lev")
         ),
+        (STOCK, {"task": "denoising", "permute": 0.1}, "--permute: fairseq never reads it"),
+        (STOCK, {"task": "denoising", "permute_sentences": 1}, "found with --bpe gpt2 alone"),
         (TRAIN, {"arch": "cmlm_transformer_wmt_en_de"}, "it needs --task translation_lev, not tr"),
         (TRAIN, {"criterion": "news_recommendation"}, "needs --task news_recommendation, not tra"),
         (TRAIN, {"criterion": "relatedness"}, "needs --task sentence_pair_prediction, not tra"),
