@@ -107,9 +107,7 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--write-checkpoints-asynchronously: it needs the package iopath; leave it out"
     keeps_float32 = (s.fp16 or s.bf16) and not (s.memory_efficient_fp16 or s.memory_efficient_bf16)
     if s.quant_noise_pq and not keeps_float32:
-        why = (
-            "fairseq sets blocks of the weights to 0, and restores them with --fp16 or --bf16 alone"
-        )
+        why = "only --fp16 and --bf16 restore the weights that fairseq sets to 0"
         yield f"--quant-noise-pq {s.quant_noise_pq}: {why}; give one of these, or leave it out"
     processes = os.environ.get("WORLD_SIZE", "1")
     if s.distributed_world_size == 1 and processes != "1":

@@ -116,7 +116,7 @@ def test_processes_of_torchrun_do_not_train_alone(monkeypatch):
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
         *((named, SOURCES, "--mtsa-source key: .* has no keys; give") for named in (CLASSIFY, TAG)),
-        (TRAIN, {"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: fair"),
+        (TRAIN, {"quant_noise_pq": 0.1}, "--quant-noise-pq 0.1: only --fp16 and --bf16"),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
         (TRAIN, {"keep_interval_updates_pattern": 0}, "-pattern 0: it must be 1 or more, or -1"),
