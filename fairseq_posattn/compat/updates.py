@@ -17,6 +17,9 @@ from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adafactor import Adafactor
 from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
+    PolynomialDecayLRSchedule,
+)
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from torch import Tensor
@@ -272,3 +275,9 @@ def scale_rates_apart(step: Function, self: Any, *args: Any, **kwargs: Any) -> A
     apart = [{**group, "params": [weight]} for group in groups for weight in group["params"]]
     with replaced(self, "param_groups", apart):
         return step(self, *args, **kwargs)
+
+
+@around(PolynomialDecayLRSchedule, "get_next_lr")
+def begin_with_first_rate(get_next_lr: Function, self: Any, epoch: int) -> Any:
+    """Begin with the first of several ``--lr``, as fixed schedules; fairseq leaves it out."""
+    return get_next_lr(self, epoch if epoch == self.cfg.force_anneal else epoch - 1)

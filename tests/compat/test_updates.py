@@ -16,8 +16,12 @@ from fairseq.modules import checkpoint_activations
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adafactor import Adafactor
-from fairseq.optim.adam import Adam
+from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
+    PolynomialDecayLRSchedule,
+    PolynomialDecayLRScheduleConfig,
+)
 from fairseq.trainer import Trainer
 from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -323,3 +327,17 @@ def test_adafactor_scales_the_rate_of_each_weight_alone(restore):
     assert changes() == (pytest.approx([0.05, 0.05, 0.025]), 0.1)  # by the root mean square
     restore(Adafactor, "step")
     assert changes() == (pytest.approx([0.05, 0.025, 0.00625]), pytest.approx(0.00625))
+
+
+def test_polynomial_decay_begins_with_the_first_rate(restore):
+    def rates(anneals=None):
+        config = FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[0.5])
+        adam = FairseqAdam(config, [torch.nn.Parameter(torch.zeros(1))])
+        settings = {"lr": [3.0, 2.0, 1.0], "total_num_update": 9, "force_anneal": anneals}
+        schedule = PolynomialDecayLRSchedule(PolynomialDecayLRScheduleConfig(**settings), adam)
+        return [schedule.step_begin_epoch(epoch) for epoch in range(1, 5)]
+
+    assert rates() == [3, 2, 1, 1]
+    assert rates(anneals=3) == [3, 2, 2, 2]
+    restore(PolynomialDecayLRSchedule, "get_next_lr")
+    assert rates() == [2, 1, 1, 1]
