@@ -43,7 +43,6 @@ class Exported(NamedTuple):
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizer
     difference: float
-    predicts_numbers: bool = False  # one, or the mean of a distribution over them
 
 
 class Parts(NamedTuple):
@@ -133,8 +132,7 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, tokenizer, rules)
-    predicts_numbers = bool(getattr(task.cfg, "regression_target", False))
-    return Exported(loaded, tokenizer, difference, predicts_numbers)
+    return Exported(loaded, tokenizer, difference)
 
 
 def _classifier(trained: TrainedModel) -> Parts:
@@ -151,6 +149,7 @@ def _classifier(trained: TrainedModel) -> Parts:
         separator_id=marks.separator,
         sentence_end_ids=list(marks.ends),
         encodes_pairs=model.encodes_pairs,
+        predicts_numbers=bool(getattr(task.cfg, "regression_target", False)),
         id2label=dict(enumerate(predictor.names)),
         label2id={name: number for number, name in enumerate(predictor.names)},
     )

@@ -57,13 +57,13 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
     """Return the forms of a classifier by name, and their quality measure."""
     config: Any = exported.model.config
     known: dict[str, Any] = config.label2id or {}
-    names, predicts_numbers = [label_of(label) for label in labels or ()], exported.predicts_numbers
+    names = [label_of(label) for label in labels or ()]
     for label in names:
-        if not predicts_numbers and label not in known:
+        if not config.predicts_numbers and label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
     def quality(answers: list[Any]) -> str:
-        if predicts_numbers:
+        if config.predicts_numbers:
             scores = numeric_scores(answers, names)
             if not scores:
                 raise UsageError("--labels: must be a number a line, as the model's scores are")
@@ -73,7 +73,7 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
 
     def answers(logits: Any) -> list[Any]:
         logits = torch.as_tensor(logits)  # ONNX gives arrays
-        if not predicts_numbers:
+        if not config.predicts_numbers:
             return list(logits.argmax(-1).tolist())
         numbers = logits[:, 0] if config.num_labels == 1 else expected_score(logits.softmax(-1))
         return list(numbers.tolist())

@@ -34,6 +34,8 @@ class PosAttnTextConfig(PreTrainedConfig):
         separator_id: index of the token between a document's sentences; -1 for none.
         sentence_end_ids: indices of the tokens that end a sentence of a document.
         encodes_pairs: whether inputs are sentence pairs, marked by ``token_type_ids``.
+        predicts_numbers: whether the prediction is a number, the only output or, with several, the
+            mean of the classes' numbers.
     """
 
     model_type = "posattn_classifier"
@@ -44,6 +46,7 @@ class PosAttnTextConfig(PreTrainedConfig):
     separator_id: int = -1
     sentence_end_ids: list[int] | None = None
     encodes_pairs: bool = False
+    predicts_numbers: bool = False
 
 
 class PosAttnSeq2SeqConfig(PreTrainedConfig):
