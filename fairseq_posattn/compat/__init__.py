@@ -11,7 +11,7 @@ with patching.quietly():  # the first import of fairseq warns, and its commands 
     import fairseq.checkpoint_utils
 
     from fairseq_posattn.compat import command_line, console, data, fingerprints, generation
-    from fairseq_posattn.compat import labelled_rows, lines, loading, losses, resuming, saving
-    from fairseq_posattn.compat import updates, validation
+    from fairseq_posattn.compat import labelled_rows, lines, loading, losses, models, resuming
+    from fairseq_posattn.compat import saving, updates, validation
 
 apply = patching.apply

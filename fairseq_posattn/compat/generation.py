@@ -9,18 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
-from fairseq.models.bart import BARTModel
-from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
-from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
-from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuScorer
 from fairseq.scoring.chrf import ChrFScorer
@@ -125,70 +120,6 @@ def check_models(
         raise UsageError(f"--lm-path: its dictionary differs from the target dictionary; {fix}")
     if any(isinstance(model, FairseqNATModel) for model in self.model.models):
         raise UsageError("--path: its model refines translations; give --task translation_lev")
-
-
-@around(BARTModel, "forward")
-def read_all_sources(forward: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Attend to the source of each sentence outside a search.
-
-    Once fairseq's BART has a search, as that of ``--eval-bleu``, it trains, validates and
-    classifies with the source of one sentence for as many as the search has beams.
-    """
-    self.set_beam_size(1)
-    return forward(self, *args, **kwargs)
-
-
-@around(SequenceGenerator, "_generate")
-def share_sources(generate: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Let the beams of this search share a source, where the model can: another call undid it."""
-    for model in self.model.models:
-        if hasattr(model, "set_beam_size"):
-            model.set_beam_size(self.beam_size)
-    return generate(self, *args, **kwargs)
-
-
-@around(LSTMEncoder, "forward")
-def pad_as_the_source(
-    forward: Function, self: Any, src_tokens: Tensor, *args: Any, **kwargs: Any
-) -> Any:
-    """Pad outputs on the side of the source's padding, as all other encoders.
-
-    fairseq pads them on the right, so that attention weights and alignments are of other words.
-    """
-    outputs, hiddens, cells, padding = forward(self, src_tokens, *args, **kwargs)
-    is_padding = src_tokens.eq(self.padding_idx).t()  # [T, B]
-    if self.training or padding.equal(is_padding):
-        return outputs, hiddens, cells, padding
-    length = len(is_padding)
-    positions = torch.arange(length, device=padding.device)[:, None] - is_padding.sum(dim=0)
-    outputs = outputs.take_along_dim((positions % length)[..., None], dim=0)
-    return outputs, hiddens, cells, is_padding
-
-
-@around(TransformerAlignModel, "__init__")
-def align_by_trained_heads(
-    init: Function, self: Any, encoder: Any, decoder: Any, args: Any
-) -> None:
-    """Return the weights of ``--alignment-layer`` and its heads from a search, too.
-
-    fairseq's search does not name them to the decoder, which returns the mean of its last layer.
-    """
-    init(self, encoder, decoder, args)
-    if args.alignment_layer in range(decoder.num_layers):
-        heads = {"alignment_layer": args.alignment_layer, "alignment_heads": args.alignment_heads}
-        decoder.forward = partial(decoder.forward, **heads)
-
-
-@around(NATransformerDecoder, "forward_copying_source")
-def copy_behind_padding(
-    copy: Function, self: Any, src_embeds: Tensor, src_masks: Tensor, tgt_masks: Tensor
-) -> Any:
-    """Copy the source's tokens (``--src-embedding-copy``), not the padding on their left."""
-    length = src_masks.size(1)
-    first = src_masks.int().argmax(dim=1, keepdim=True)
-    positions = (torch.arange(length, device=first.device) + first) % length
-    source = src_embeds.take_along_dim(positions[..., None], dim=1)
-    return copy(self, source, src_masks, tgt_masks)
 
 
 @around(generation_loop, "_main")

@@ -19,7 +19,6 @@ from fairseq.file_io import PathManager
 from fairseq.logging import meters
 from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerDecoderBase
-from fairseq.modules.dynamic_convolution import DynamicConv_scripatable
 from omegaconf import OmegaConf
 from torch import Tensor
 from torch.nn.modules import module as modules
@@ -315,19 +314,6 @@ def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:
         if not weight.isfinite().all():
             reason = "its training has diverged; use an earlier checkpoint"
             raise UsageError(f"{path}: the weight {name} is not finite: {reason}")
-
-
-@around(DynamicConv_scripatable, "__init__")
-def clear_unused_bias(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
-    """Set a bias without use to zero: fairseq stores what its memory held, which may be NaN."""
-    init(self, *args, **kwargs)
-    if not self.has_conv_bias:
-        _clear_bias(self, None)
-        self.register_load_state_dict_post_hook(_clear_bias)
-
-
-def _clear_bias(layer: Any, incompatible_keys: Any) -> None:
-    torch.nn.init.zeros_(layer.conv_bias)
 
 
 @around(BaseFairseqModel, "load_state_dict")

@@ -1,4 +1,4 @@
-"""Losses of fairseq's criterions: each word counts once, with the weights that generate it."""
+"""Losses of fairseq's criterions: each word counts once."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,6 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
 from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
     RdropLabelSmoothedCrossEntropyCriterion,
 )
-from fairseq.modules.dynamic_convolution import DynamicConv_scripatable
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -72,18 +71,3 @@ def _after_prefix(criterion: Any, sample: Any) -> Any:
         return sample
     words = sample["target"][:, criterion.ignore_prefix_size :].ne(criterion.padding_idx)
     return {**sample, "ntokens": words.sum()}
-
-
-@around(DynamicConv_scripatable, "forward")
-def normalize_whole_kernels(
-    forward: Function, self: Any, x: Tensor, incremental_state: Any = None, query: Any = None
-) -> Any:
-    """Normalize a decoder's kernels before they are cut, as in generation and in the paper.
-
-    fairseq trains and scores batches that are shorter than a kernel with other weights.
-    """
-    missing = self.kernel_size - len(x)
-    if incremental_state is not None or missing <= 0:
-        return forward(self, x, incremental_state, query)
-    longer = [t if t is None else F.pad(t, (0, 0, 0, 0, 0, missing)) for t in (x, query)]
-    return forward(self, longer[0], None, longer[1])[: len(x)]

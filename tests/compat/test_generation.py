@@ -8,7 +8,6 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,11 +22,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from fairseq.models.bart import BARTModel
-from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.nat import FairseqNATModel
-from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
 from fairseq.models.transformer import TransformerModel
-from fairseq.models.transformer_align import TransformerAlignModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.scoring.bleu import SacrebleuConfig, SacrebleuScorer
 from fairseq.scoring.chrf import ChrFScorer
@@ -35,7 +31,7 @@ from fairseq.scoring.wer import WerScorer, WerScorerConfig
 from fairseq.search import DiverseBeamSearch, LengthConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
-from torch.nn import functional as F
+from small_models import build
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.generation import translate_shard
@@ -233,29 +229,8 @@ def test_models_that_a_search_cannot_use_are_refused():
             SequenceGenerator([RefiningModel()], numbered, lm_model=language_model)
 
 
-def build(kind, arch, *flags):
-    """Return a small model, which reads its source, and the dictionary."""
-    dictionary = Dictionary()
-    for word in "abcdefgh":
-        dictionary.add_symbol(word)
-    parser = options.get_training_parser("translation")
-    sizes = [f"--{side}-{flag}" for side in ("encoder", "decoder") for flag in SMALL]
-    args = options.parse_args_and_arch(parser, ["data", "--arch", arch, *sizes, *flags])
-    cfg = convert_namespace_to_omegaconf(args)
-    torch.manual_seed(0)
-    model = kind.build_model(cfg.model, TranslationTask(cfg.task, dictionary, dictionary))
-    for weight in model.parameters():
-        weight.data *= 3
-    return model.eval(), dictionary
-
-
-@pytest.fixture
-def bart():
-    return build(BARTModel, "bart_base")
-
-
-def test_output_of_the_source_length_has_as_many_tokens(bart, restore):
-    model, dictionary = bart
+def test_output_of_the_source_length_has_as_many_tokens(restore):
+    model, dictionary = build(BARTModel, "bart_base")
     net_input = {"src_tokens": torch.tensor([[4, 5, 6, 7, 2], [PAD, PAD, 8, 9, 2]])}
     net_input["src_lengths"] = torch.tensor([5, 3])
     search = LengthConstrainedBeamSearch(dictionary, 1, 0, 1, 0)  # as --match-source-len
@@ -269,97 +244,6 @@ def test_output_of_the_source_length_has_as_many_tokens(bart, restore):
     assert lengths() == [{5}, {3}]
     restore(LengthConstrainedBeamSearch, "step")
     assert lengths()[0] == {6}
-
-
-SMALL = ("layers=1", "embed-dim=8", "ffn-embed-dim=8", "attention-heads=2")
-
-
-def test_bart_reads_all_sources_after_a_search(bart, restore):
-    """Two beams read one source, but not two sentences of training."""
-    model, dictionary = bart
-    source = torch.tensor([[4, 5, 6, 2], [7, 8, 9, 2], [6, 6, 4, 2], [9, 4, 9, 2]])
-    lengths = torch.full((4,), 4)
-    before, _ = model(source, lengths, source)
-    generator = SequenceGenerator([model], dictionary, beam_size=2, max_len_b=5)
-    sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
-
-    def search():
-        results = generator.generate([model], sample)
-        return [[(h["tokens"].tolist(), h["score"].item()) for h in both] for both in results]
-
-    results = search()
-    after, _ = model(source, lengths, source)
-    torch.testing.assert_close(after, before)
-    assert search() == results
-    restore(BARTModel, "forward")
-    after, _ = model(source, lengths, source)
-    assert not torch.allclose(after[1::2], before[1::2], atol=1e-3)
-
-
-def test_a_search_aligns_by_the_trained_heads(restore):
-    """The first head of the lower layer, not the mean of the upper layer's."""
-    source, lengths = torch.tensor([[4, 5, 6, 7, 8, 2], [PAD, 9, 4, 9, 5, 2]]), torch.tensor([6, 5])
-    heads = ("--decoder-layers=2", "--alignment-layer=0", "--alignment-heads=1")
-
-    def difference():
-        """Return that of a copy's weights in a search from those that the criterion trains."""
-        model, dictionary = build(TransformerAlignModel, "transformer_align", *heads)
-        generator = SequenceGenerator([deepcopy(model)], dictionary, beam_size=1, max_len_b=6)
-        sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
-        differences = []
-        for row, (best,) in enumerate(generator.generate(None, sample)):
-            before = best["tokens"].roll(1)[None]  # the end begins it
-            _, trained = model(source[row, None], lengths[row, None], before)
-            differences.append((trained["attn"][0][0] - best["attention"].t()).abs().max())
-        return max(differences)
-
-    assert difference() < 1e-5
-    restore(TransformerAlignModel, "__init__")
-    assert difference() > 0.1
-
-
-@pytest.mark.parametrize("layer", ["-1", "2"])
-def test_a_search_without_a_trained_layer_aligns_by_the_last(layer):
-    model, dictionary = build(
-        TransformerAlignModel,
-        "transformer_align",
-        "--decoder-layers=2",
-        f"--alignment-layer={layer}",
-    )
-    source = {"src_tokens": torch.tensor([[4, 5, 2]]), "src_lengths": torch.tensor([3])}
-    ((best,),) = SequenceGenerator([model], dictionary, 1).generate(None, {"net_input": source})
-    assert best["attention"].shape == (3, len(best["tokens"]))
-
-
-def test_sources_are_copied_from_behind_their_padding(restore):
-    """``--src-embedding-copy``: a batch copies what each sentence does alone."""
-    long, short = torch.randn(5, 3), torch.randn(2, 3)
-    words = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]).bool()  # of the translations
-
-    def copied(source, is_word, words):
-        return NATransformerDecoder.forward_copying_source(None, source, is_word.bool(), words)
-
-    alone = copied(short[None], torch.ones(1, 2), words[1:, :3])
-    batch = torch.stack([long, F.pad(short, (0, 0, 3, 0), value=9.0)])
-    is_word = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 1, 1]])
-    assert copied(batch, is_word, words)[1, :3].equal(alone[0])
-    assert set(alone[0, :, 0].tolist()) == set(short[:, 0].tolist())
-    restore(NATransformerDecoder, "forward_copying_source")
-    assert copied(batch, is_word, words)[1, 0].eq(9.0).all()
-
-
-def test_an_lstm_pads_its_outputs_as_the_source(restore):
-    """Alignments index the source; fairseq's LSTM pads on the right."""
-    encoder = LSTMEncoder(Dictionary(), embed_dim=4, hidden_size=4, num_layers=1).eval()
-    source, lengths = torch.tensor([[3, 0, 3, 2], [PAD, PAD, 0, 2]]), torch.tensor([4, 2])
-    alone, *_ = encoder(source[1:, 2:], lengths[1:])
-    outputs, _, _, padding = encoder(source, lengths)
-    torch.testing.assert_close(outputs[2:, 1:], alone)
-    assert padding.t().equal(source == PAD)
-    restore(LSTMEncoder, "forward")
-    outputs, _, _, padding = encoder(source, lengths)
-    torch.testing.assert_close(outputs[:2, 1:], alone)
-    assert not padding.t().equal(source == PAD)
 
 
 @pytest.mark.parametrize("ending, top", [("gz", "model/"), ("xz", ""), ("", "model/")])

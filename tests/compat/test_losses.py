@@ -14,7 +14,6 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
     RdropLabelSmoothedCrossEntropyCriterion,
 )
 from fairseq.modules import AdaptiveSoftmax
-from fairseq.modules.dynamic_convolution import DynamicConv1dTBC, DynamicConv_scripatable
 
 
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
@@ -107,18 +106,3 @@ def test_rdrop_prints_the_likelihood_of_one_pass(training, restore):
     restore(kind, "forward")
     _, size, logged = criterion(model, batch_of_targets())
     torch.testing.assert_close(logged["nll_loss"] / size, 2 * mean_likelihood(0))
-
-
-@pytest.mark.parametrize("length", [3, 5, 7])
-def test_dynamic_convolutions_have_the_kernels_of_generation(length, restore):
-    """The kernel of five positions may be longer than the text."""
-    layer = DynamicConv_scripatable(4, 5, padding_l=4, num_heads=2, weight_softmax=True)
-    paper = DynamicConv1dTBC(4, 5, padding_l=4, num_heads=2, weight_softmax=True)
-    paper.load_state_dict(layer.state_dict(), strict=False)
-    inputs, query, state = torch.randn(length, 2, 4), torch.randn(length, 2, 4), {}
-    steps = zip(inputs.split(1), query.split(1), strict=True)
-    generated = torch.cat([layer(x, state, query=q) for x, q in steps])
-    torch.testing.assert_close(layer(inputs, query=query), generated)
-    torch.testing.assert_close(paper(inputs, query=query), generated)
-    restore(DynamicConv_scripatable, "forward")
-    assert torch.allclose(layer(inputs, query=query), generated) == (length >= 5)
