@@ -35,6 +35,8 @@ from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import SPACE, split_marks, whole_words
 
 logger = logging.getLogger(__name__)
+# Signs of unknown words in references and in hypotheses: different, and no tokenizer splits them.
+UNKNOWN_REFERENCE, UNKNOWN_HYPOTHESIS = "\ue000", "\ue001"
 MARKED_TARGETS = ("translation_lev", "translation_multi_simple_epoch")  # tasks
 
 
@@ -158,7 +160,8 @@ def tell_unknown_words_apart(add_string: Function, self: Any, ref: str, pred: st
     fairseq marks them ``<<unk>>``, and those of hypotheses ``<unk>``, for metrics of whole words:
     these metrics split both marks, and find equal parts.
     """
-    add_string(self, ref.replace("<<unk>>", "\ue000"), pred.replace("<unk>", "\ue001"))
+    ref = ref.replace("<<unk>>", UNKNOWN_REFERENCE)
+    add_string(self, ref, pred.replace("<unk>", UNKNOWN_HYPOTHESIS))
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

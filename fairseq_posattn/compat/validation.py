@@ -14,6 +14,7 @@ from fairseq_cli import eval_lm
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.compat.generation import UNKNOWN_HYPOTHESIS, UNKNOWN_REFERENCE
 from fairseq_posattn.compat.patching import Function, around, replaced
 from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.moses import rules_warning
@@ -54,11 +55,12 @@ def tokenize_by_language(
     corpus_bleu = sacrebleu.corpus_bleu
 
     def by_language(hypotheses: list[str], references: list[list[str]], **others: Any) -> Any:
-        hypotheses = [text.replace("UNKNOWNTOKENINHYP", "\ue001") for text in hypotheses]
-        references = [
-            [text.replace("UNKNOWNTOKENINREF", "\ue000") for text in texts] for texts in references
+        written = [text.replace("UNKNOWNTOKENINHYP", UNKNOWN_HYPOTHESIS) for text in hypotheses]
+        wanted = [
+            [text.replace("UNKNOWNTOKENINREF", UNKNOWN_REFERENCE) for text in texts]
+            for texts in references
         ]
-        return corpus_bleu(hypotheses, references, **options | others)
+        return corpus_bleu(written, wanted, **options | others)
 
     with replaced(sacrebleu, "corpus_bleu", by_language):
         bleu = inference_with_bleu(self, *args, **kwargs)
